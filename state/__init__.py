@@ -1,0 +1,1 @@
+"""What is true: values, events and rules. Pure, except the event store."""

@@ -1,0 +1,20 @@
+"""One byte representation for every value that is named by its digest."""
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical_json(value: Any) -> bytes:
+    """UTF-8 JSON with sorted keys and no spaces; raises ValueError for NaN and infinities, TypeError for other types."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def sha256_hex(data: bytes) -> str:
+    """64 lower-case hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of the canonical JSON of `value`."""
+    return sha256_hex(canonical_json(value))

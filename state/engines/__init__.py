@@ -1,0 +1,1 @@
+"""Everything known about each engine, one folder an engine."""

@@ -1,0 +1,198 @@
+"""Every deliberate error of interlock, as one tree.
+
+Each carries its facts as fields, one sentence as text, a hint that says what to do next, whether trying again may
+help (`retryable`), and the exit code that the command line ends with.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class InterlockError(Exception):
+    """Base of every deliberate error.
+
+    InterlockError
+    ├── UsageInvalid            the words on the command line are off               exit 2
+    ├── ManifestInvalid         a manifest has mistakes, all of them listed         exit 2
+    ├── Refused                 the rules said no; nothing was touched              exit 3
+    │   ├── PreflightRefused    one or more preconditions do not hold, all listed
+    │   ├── LeaseHeld           another rollout holds the service or a host
+    │   ├── PlanStale           the host's facts changed since the plan was reviewed
+    │   └── HostKeyMismatch     the host showed another key than the pinned one
+    ├── HostUnreachable         no session could be had; safe to try again          exit 3
+    ├── PrivilegeRefused        sudo said no                                        exit 3
+    ├── ArgvFailed              a remote argv exited non-zero                       exit 1
+    ├── StepFailed              a step ended, but the state read back is not the one wanted   exit 1
+    ├── DeadlineExceeded        no answer, or no end, in time                       exit 1
+    ├── EngineFailed            the engine's own evidence says that its start failed   exit 1
+    ├── FencedOut               the host carries a newer fencing number             exit 1
+    ├── StoreUnavailable        the event store cannot be reached; safe to try again   exit 1
+    ├── VersionConflict         somebody else appended to the stream first          exit 1
+    ├── HistoryCorrupt          a digest does not match what is stored              exit 1
+    ├── NotFound                no such rollout, service, evidence or stream        exit 2
+    └── Stranded                neither revision could be proven; a person is needed   exit 4
+    """
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def code(self) -> str:
+        """The error's name on the wire: `HostUnreachable` is `host-unreachable`."""
+        name = type(self).__name__
+        return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
+
+
+class UsageInvalid(InterlockError):
+    exit_code = 2
+
+
+class NotFound(InterlockError):
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, *, hint: str = "") -> None:
+        super().__init__(f"There is no {kind} `{name}`", hint=hint)
+        self.kind, self.name = kind, name
+
+
+class ManifestInvalid(InterlockError):
+    """All mistakes of one manifest; each is `file:line: field: sentence`."""
+
+    exit_code = 2
+
+    def __init__(self, path: str, mistakes: Sequence[str]) -> None:
+        count = len(mistakes)
+        super().__init__(f"{path} has {count} mistake{'s' if count != 1 else ''}:\n" + "\n".join(mistakes))
+        self.path, self.mistakes = path, tuple(mistakes)
+
+
+class Refused(InterlockError):
+    exit_code = 3
+
+
+class PreflightRefused(Refused):
+    def __init__(self, refusals: Sequence[str], *, hint: str = "") -> None:
+        super().__init__("; ".join(refusals), hint=hint or "nothing was touched; mend these and apply again")
+        self.refusals = tuple(refusals)
+
+
+class LeaseHeld(Refused):
+    def __init__(self, subject: str, holder: str, reason: str, until: str) -> None:
+        super().__init__(
+            f"{subject} is held by {holder} until {until} ({reason})",
+            hint="wait for it to end, or run `interlock recover` once the lease has expired",
+        )
+        self.subject, self.holder, self.reason, self.until = subject, holder, reason, until
+
+
+class PlanStale(Refused):
+    def __init__(self, planned: str, now: str) -> None:
+        super().__init__(
+            f"The host changed since the plan was made (plan {planned[:12]}, now {now[:12]})",
+            hint="run `interlock plan` again and review it",
+        )
+        self.planned, self.now = planned, now
+
+
+class HostKeyMismatch(Refused):
+    def __init__(self, host: str, address: str, detail: str) -> None:
+        super().__init__(
+            f"{host} ({address}) showed a host key that is not the pinned one: {detail}",
+            hint="if the host was reinstalled, put its new key into `hosts."
+            f"{host}.host_key`; otherwise somebody may stand in between",
+        )
+        self.host, self.address, self.detail = host, address, detail
+
+
+class HostUnreachable(InterlockError):
+    retryable = True
+    exit_code = 3
+
+    def __init__(self, host: str, address: str, detail: str) -> None:
+        super().__init__(
+            f"Cannot reach {host} at {address}: {detail}",
+            hint=f"check the address, the network and sshd on {host}",
+        )
+        self.host, self.address, self.detail = host, address, detail
+
+
+class PrivilegeRefused(InterlockError):
+    exit_code = 3
+
+    def __init__(self, host: str, user: str, detail: str) -> None:
+        super().__init__(
+            f"sudo refused {user} on {host}: {detail}",
+            hint="grant the commands listed in docs/reference/sudoers.md without a password",
+        )
+        self.host, self.user, self.detail = host, user, detail
+
+
+class ArgvFailed(InterlockError):
+    def __init__(self, host: str, argv: Sequence[str], status: int, stderr: str) -> None:
+        super().__init__(f"`{argv[0] if argv else ''}` exited {status} on {host}: {stderr.strip() or 'no stderr'}")
+        self.host, self.argv, self.status, self.stderr = host, tuple(argv), status, stderr
+
+
+class StepFailed(InterlockError):
+    def __init__(self, step: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.step = step
+
+
+class DeadlineExceeded(InterlockError):
+    def __init__(self, what: str, seconds: float, *, hint: str = "") -> None:
+        super().__init__(f"{what} did not end within {seconds:g} s", hint=hint)
+        self.what, self.seconds = what, seconds
+
+
+class EngineFailed(InterlockError):
+    """The engine's own evidence says that it did not, or will not, come up.
+
+    `cause` is a failure code of the inspection contract, `stage` the furthest stage that was proved.
+    """
+
+    def __init__(self, cause: str, text: str, remedy: str, *, stage: str | None = None) -> None:
+        super().__init__(f"The engine failed ({cause}): {text}", hint=remedy)
+        self.cause, self.text, self.remedy, self.stage = cause, text, remedy, stage
+
+
+class FencedOut(InterlockError):
+    def __init__(self, host: str, ours: int, theirs: str) -> None:
+        super().__init__(
+            f"{host} refused fencing number {ours}; it carries {theirs}",
+            hint="another orchestrator or the host's own timer has acted; run `interlock recover`",
+        )
+        self.host, self.ours, self.theirs = host, ours, theirs
+
+
+class StoreUnavailable(InterlockError):
+    retryable = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"The event store cannot be reached: {detail}", hint="check INTERLOCK_DATABASE_URL and the database")
+        self.detail = detail
+
+
+class VersionConflict(InterlockError):
+    """Another writer appended first; reading the stream again and deciding anew is the way on."""
+
+    def __init__(self, stream: str, expected: int, actual: int) -> None:
+        super().__init__(f"Stream {stream} is at version {actual}, not {expected}", hint="somebody else appended to it")
+        self.stream, self.expected, self.actual = stream, expected, actual
+
+
+class HistoryCorrupt(InterlockError):
+    def __init__(self, stream: str, version: int, detail: str) -> None:
+        super().__init__(
+            f"Event {version} of {stream} is not what was recorded: {detail}",
+            hint="restore the database from its backup; nothing after this event can be trusted",
+        )
+        self.stream, self.version, self.detail = stream, version, detail
+
+
+class Stranded(InterlockError):
+    exit_code = 4

@@ -1,0 +1,1 @@
+"""Reading raw evidence: what engines, kernels and units really say."""

@@ -1,0 +1,76 @@
+"""The `EventStore` and `EvidenceStore` ports: append-only history, and the raw bytes it refers to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+GENESIS = "0" * 64
+"""The digest that the first event of every stream chains to."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event about to be appended. `data` and `metadata` are JSON objects; `type` is the event's wire name."""
+
+    type: str
+    schema_version: int
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event as it is stored. `version` counts from 1 within the stream, `position` rises over the whole store."""
+
+    position: int
+    stream: str
+    version: int
+    type: str
+    schema_version: int
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    recorded_at: datetime
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRef:
+    """Names raw evidence by the SHA-256 of its redacted bytes; `size` is their number."""
+
+    digest: str
+    media_type: str
+    size: int
+
+
+class EventStore(Protocol):
+    """Append-only streams with optimistic concurrency. Every adapter passes `tests/contract/test_event_store.py`.
+
+    Methods raise StoreUnavailable when the database cannot be reached.
+    """
+
+    async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
+        """Append all or none, durably; raises VersionConflict unless the stream stands at `expected_version` (0: new)."""
+        ...
+
+    async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
+        """The stream's events in order, none if there is no such stream; raises HistoryCorrupt if a digest is off."""
+        ...
+
+    async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
+        """Events of all streams by position; an event that commits late is never skipped by a reader that goes on."""
+        ...
+
+    async def streams(self, prefix: str = "") -> tuple[str, ...]:
+        """Names of the streams that begin with `prefix`, in order of their first event."""
+        ...
+
+
+class EvidenceStore(Protocol):
+    """Content-addressed bytes, redacted before they are stored, and stored once."""
+
+    async def put(self, data: bytes, media_type: str) -> EvidenceRef: ...
+
+    async def get(self, digest: str) -> bytes:
+        """The bytes; raises NotFound, or HistoryCorrupt if they do not match their digest."""
+        ...

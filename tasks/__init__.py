@@ -1,0 +1,1 @@
+"""What touches the world: hosts, and one module for each kind of work on them."""

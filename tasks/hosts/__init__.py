@@ -1,0 +1,1 @@
+"""The `Host` port and its adapters."""

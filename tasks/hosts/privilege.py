@@ -44,7 +44,7 @@ def refuse_if_sudo_said_no(host: str, user: str, completed: Completed) -> None:
 
 
 def answered(host: str, user: str, argv: Argv, become: Become, completed: Completed) -> Completed:
-    """`completed` as the port promises it: sudo's refusal raised, and 127 where sudo (status 1) found no such program."""
+    """`completed` as the port promises it: sudo's refusal raised, 127 where sudo (status 1) found no such program."""
     if not argv.root or become != "sudo":
         return completed
     refuse_if_sudo_said_no(host, user, completed)

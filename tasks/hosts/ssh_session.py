@@ -1,0 +1,115 @@
+"""One SSH connection to one host: opened when first needed, kept, opened again when it was lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import asyncssh
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from state.errors import HostKeyMismatch, HostUnreachable, InterlockError
+from tasks.hosts.ssh_options import Login, Target, hop_target, target
+
+# What may pass by itself. A refused key or host key is not among them: knocking again only fills the host's log.
+_PASSING = (OSError, asyncssh.ConnectionLost)
+
+
+@dataclass(slots=True)
+class _Shown(asyncssh.SSHClient):
+    """Remembers the host key that was shown when it is none of the trusted ones, to name it in the refusal."""
+
+    fingerprint: str = ""
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.fingerprint = key.get_fingerprint()
+        return False
+
+
+@dataclass
+class Session:
+    """The kept connection of `name`.
+
+    Reaching is tried `attempts` times, waiting 0.2 s, 0.4 s, … at most 5 s between them; `sleep` is called with the
+    seconds to wait. Nothing is ever sent twice: only reaching is retried here.
+    """
+
+    name: str
+    login: Login
+    attempts: int = 4
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _kept: asyncssh.SSHClientConnection | None = None
+    _hops: list[asyncssh.SSHClientConnection] = field(default_factory=list)
+
+    async def connection(self) -> asyncssh.SSHClientConnection:
+        """The kept connection, or a new one. HostUnreachable, or HostKeyMismatch."""
+        async with self._opening:
+            if self._kept is None or self._kept.is_closed():
+                await self._close()
+                self._kept = await self._reach()
+            return self._kept
+
+    async def aclose(self) -> None:
+        async with self._opening:
+            await self._close()
+
+    def unreachable(self, detail: str) -> HostUnreachable:
+        return HostUnreachable(self.name, self.login.address, detail)
+
+    async def _close(self) -> None:
+        kept, hops = self._kept, self._hops
+        self._kept, self._hops = None, []
+        for connection in (kept, *reversed(hops)):
+            if connection is not None:
+                connection.close()
+                await connection.wait_closed()
+
+    async def _reach(self) -> asyncssh.SSHClientConnection:
+        shown = _Shown()
+        policy = AsyncRetrying(
+            retry=retry_if_exception_type(_PASSING),
+            wait=wait_exponential(multiplier=0.2, max=5),
+            stop=stop_after_attempt(self.attempts),
+            sleep=self.sleep,
+            reraise=True,
+        )
+        try:
+            goal = target(self.login)
+            hops = [hop_target(self.login, hop) for hop in goal.hops]
+            return await policy(self._connect, goal, hops, shown)
+        except (OSError, ValueError, asyncssh.Error) as error:
+            raise self._translated(error, shown) from error
+
+    async def _connect(self, goal: Target, hops: list[Target], shown: _Shown) -> asyncssh.SSHClientConnection:
+        tunnel: asyncssh.SSHClientConnection | None = None
+        for hop in hops:
+            tunnel = await asyncssh.connect(**{**hop.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
+            self._hops.append(tunnel)
+        return await asyncssh.connect(**{**goal.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
+
+    def _translated(self, error: Exception, shown: _Shown) -> InterlockError:
+        match error:
+            case asyncssh.HostKeyNotVerifiable():
+                return HostKeyMismatch(self.name, self.login.address, self._key_detail(error, shown))
+            case asyncssh.KeyExchangeFailed() if "host key" in error.reason:
+                return HostKeyMismatch(self.name, self.login.address, f"it has none of that type ({error.reason})")
+            case asyncssh.PermissionDenied():
+                return self.unreachable(f"the key of user `{self.login.user}` was refused ({self._offered()})")
+            case TimeoutError():
+                return self.unreachable(f"no answer within {self.login.connect_timeout_s:g} s")
+            case OSError():
+                return self.unreachable(error.strerror or str(error))
+            case asyncssh.DisconnectError():
+                return self.unreachable(error.reason)
+        return self.unreachable(str(error))
+
+    def _key_detail(self, error: asyncssh.HostKeyNotVerifiable, shown: _Shown) -> str:
+        if not shown.fingerprint:
+            return error.reason
+        pinned = self.login.pinned()
+        where = self.login.known_hosts or "known_hosts"
+        wanted = f"pinned is {pinned.get_fingerprint()}" if pinned else f"{where} does not have it"
+        return f"it showed {shown.fingerprint}, {wanted}"
+
+    def _offered(self) -> str:
+        return "offered: " + (", ".join(self.login.client_keys) or "those of the agent and of ~/.ssh")

@@ -19,10 +19,10 @@ _USUAL_KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 class Login:
     """How one host is reached.
 
-    `address` is `host`, `host:port`, an IPv6 address or `[IPv6]:port`. `host_key` is an OpenSSH public key line; without
-    it the files of `known_hosts`, of ~/.ssh/config or the usual two decide. `client_keys` are paths of private keys;
-    without them IdentityFile, the agent and the usual files are tried. `config` are ssh client configuration files,
-    ~/.ssh/config if None, none if empty; a `UserKnownHostsFile none` in them is overruled, StrictHostKeyChecking unread.
+    `address` is `host`, `host:port`, an IPv6 address or `[IPv6]:port`. `host_key` is an OpenSSH public key line;
+    without it the file `known_hosts`, those of ~/.ssh/config, or the usual two decide. `client_keys` are paths of private keys;
+    without them IdentityFile, the agent and the usual files are tried. `config` are ssh client configuration files:
+    ~/.ssh/config if None, none if empty. Their `UserKnownHostsFile none` is overruled, StrictHostKeyChecking not read.
     """
 
     address: str
@@ -67,7 +67,7 @@ def _split(address: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What asyncssh connects with: `arguments` of `asyncssh.connect`, and the hosts of ProxyJump to go through first."""
+    """`arguments` for `asyncssh.connect`, and the hosts of ProxyJump to go through first."""
 
     arguments: dict[str, object]
     hops: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def target(login: Login) -> Target:
 
 
 def hop_target(login: Login, hop: str) -> Target:
-    """One host of ProxyJump, `[user@]host[:port]`. Its own ProxyJump is not followed, its host key is checked as usual."""
+    """One host of ProxyJump, `[user@]host[:port]`. Its own ProxyJump is not followed; its host key is checked."""
     user, _, address = hop.rpartition("@")
     given = _given(login, address, user, None)
     return Target(given | {"known_hosts": _known_hosts(None, _configured(given)), "tunnel": None})

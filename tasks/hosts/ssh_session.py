@@ -19,6 +19,7 @@ class _Shown(asyncssh.SSHClient):
     """Remembers the host key that was shown when it is none of the trusted ones, to name it in the refusal."""
 
     fingerprint: str = ""
+    hop: str = ""
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.fingerprint = key.get_fingerprint()
@@ -45,7 +46,6 @@ class Session:
         """The kept connection, or a new one. HostUnreachable, or HostKeyMismatch."""
         async with self._opening:
             if self._kept is None or self._kept.is_closed():
-                await self._close()
                 self._kept = await self._reach()
             return self._kept
 
@@ -81,10 +81,13 @@ class Session:
             raise self._translated(error, shown) from error
 
     async def _connect(self, goal: Target, hops: list[Target], shown: _Shown) -> asyncssh.SSHClientConnection:
+        await self._close()
         tunnel: asyncssh.SSHClientConnection | None = None
         for hop in hops:
+            shown.hop = str(hop.arguments["host"])
             tunnel = await asyncssh.connect(**{**hop.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
             self._hops.append(tunnel)
+        shown.hop = ""
         return await asyncssh.connect(**{**goal.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
 
     def _translated(self, error: Exception, shown: _Shown) -> InterlockError:
@@ -106,10 +109,11 @@ class Session:
     def _key_detail(self, error: asyncssh.HostKeyNotVerifiable, shown: _Shown) -> str:
         if not shown.fingerprint:
             return error.reason
-        pinned = self.login.pinned()
-        where = self.login.known_hosts or "known_hosts"
-        wanted = f"pinned is {pinned.get_fingerprint()}" if pinned else f"{where} does not have it"
-        return f"it showed {shown.fingerprint}, {wanted}"
+        if shown.hop:
+            return f"jump host {shown.hop} showed {shown.fingerprint}, which known_hosts does not have"
+        if (pinned := self.login.pinned()) is not None:
+            return f"it showed {shown.fingerprint}, pinned is {pinned.get_fingerprint()}"
+        return f"it showed {shown.fingerprint}, which {self.login.known_hosts or 'known_hosts'} does not have"
 
     def _offered(self) -> str:
         return "offered: " + (", ".join(self.login.client_keys) or "those of the agent and of ~/.ssh")

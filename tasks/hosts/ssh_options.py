@@ -20,9 +20,9 @@ class Login:
     """How one host is reached.
 
     `address` is `host`, `host:port`, an IPv6 address or `[IPv6]:port`. `host_key` is an OpenSSH public key line;
-    without it the file `known_hosts`, those of ~/.ssh/config, or the usual two decide. `client_keys` are paths of private keys;
-    without them IdentityFile, the agent and the usual files are tried. `config` are ssh client configuration files:
-    ~/.ssh/config if None, none if empty. Their `UserKnownHostsFile none` is overruled, StrictHostKeyChecking not read.
+    without it the file `known_hosts`, those of ~/.ssh/config, or the usual two decide. `client_keys` are paths of
+    private keys; without them IdentityFile, the agent and the usual files are tried. `config` are ssh client
+    configuration files: ~/.ssh/config if None, none if empty. A `UserKnownHostsFile none` there is overruled.
     """
 
     address: str

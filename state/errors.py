@@ -18,6 +18,7 @@ class InterlockError(Exception):
     │   ├── PreflightRefused    one or more preconditions do not hold, all listed
     │   ├── LeaseHeld           another rollout holds the service or a host
     │   ├── PlanStale           the host's facts changed since the plan was reviewed
+    │   ├── StoreOutdated       the event store's tables are missing, old, or newer than this program
     │   └── HostKeyMismatch     the host showed another key than the pinned one
     ├── HostUnreachable         no session could be had; safe to try again          exit 3
     ├── PrivilegeRefused        sudo said no                                        exit 3
@@ -25,10 +26,12 @@ class InterlockError(Exception):
     ├── StepFailed              a step ended, but the state read back is not the one wanted   exit 1
     ├── DeadlineExceeded        no answer, or no end, in time                       exit 1
     ├── EngineFailed            the engine's own evidence says that its start failed   exit 1
-    ├── FencedOut               the host carries a newer fencing number             exit 1
+    ├── FencedOut               the host carries another rollout's fencing number   exit 1
+    ├── HostReverted            the host's own timer has restored the old state     exit 1
     ├── StoreUnavailable        the event store cannot be reached; safe to try again   exit 1
     ├── VersionConflict         somebody else appended to the stream first          exit 1
     ├── HistoryCorrupt          a digest does not match what is stored              exit 1
+    │   └── EvidenceCorrupt     the same of raw evidence
     ├── NotFound                no such rollout, service, evidence or stream        exit 2
     └── Stranded                neither revision could be proven; a person is needed   exit 4
     """
@@ -98,6 +101,21 @@ class PlanStale(Refused):
         self.planned, self.now = planned, now
 
 
+class StoreOutdated(Refused):
+    """`found` is the store's schema revision ("": no tables yet), `known` those of this program, in order."""
+
+    def __init__(self, place: str, found: str, known: Sequence[str]) -> None:
+        if found and found not in known:
+            sentence = f"is at schema {found}, newer than this program"
+            hint = "run the interlock that upgraded it, or a newer one"
+        else:
+            state = f"is at schema {found} of {known[-1]}" if found else "has no tables yet"
+            sentence = f"{state}: run `interlock db upgrade`"
+            hint = "nothing was touched; an upgrade keeps what is stored"
+        super().__init__(f"The event store at {place} {sentence}", hint=hint)
+        self.place, self.found, self.known = place, found, tuple(known)
+
+
 class HostKeyMismatch(Refused):
     def __init__(self, host: str, address: str, detail: str) -> None:
         super().__init__(
@@ -160,11 +178,20 @@ class EngineFailed(InterlockError):
         self.cause, self.text, self.remedy, self.stage = cause, text, remedy, stage
 
 
+class HostReverted(InterlockError):
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"{host} has restored the old state by its own timer",
+            hint="the orchestrator was away for longer than `policy.timer`",
+        )
+        self.host = host
+
+
 class FencedOut(InterlockError):
     def __init__(self, host: str, ours: int, theirs: str) -> None:
         super().__init__(
-            f"{host} refused fencing number {ours}; it carries {theirs}",
-            hint="another orchestrator or the host's own timer has acted; run `interlock recover`",
+            f"{host} refused fencing number {ours}; it carries {theirs or 'none'}",
+            hint="another rollout has taken the host since; see `interlock history`",
         )
         self.host, self.ours, self.theirs = host, ours, theirs
 
@@ -192,6 +219,13 @@ class HistoryCorrupt(InterlockError):
             hint="restore the database from its backup; nothing after this event can be trusted",
         )
         self.stream, self.version, self.detail = stream, version, detail
+
+
+class EvidenceCorrupt(HistoryCorrupt):
+    def __init__(self, digest: str, detail: str) -> None:
+        sentence = f"Evidence {digest[:12]} is not what was recorded: {detail}"
+        InterlockError.__init__(self, sentence, hint="restore the database from its backup")
+        self.stream, self.version, self.digest, self.detail = "evidence", 0, digest, detail
 
 
 class Stranded(InterlockError):

@@ -50,7 +50,7 @@ class EventStore(Protocol):
     """
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
-        """Append all or none, durably; raises VersionConflict unless the stream stands at `expected_version` (0: new)."""
+        """Append all or none, durably; raises VersionConflict unless the stream is at `expected_version` (0: new)."""
         ...
 
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:

@@ -1,0 +1,60 @@
+"""The stores in memory: the same contract without a disk, for simulations and demonstrations."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from state.canonical import sha256_hex
+from state.errors import NotFound, VersionConflict
+from state.store.chain import Sealed, seal
+from state.store.evidence import redacted
+from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
+
+
+class MemoryEventStore:
+    """An EventStore that ends with the process. `now` gives the aware time at which events are recorded."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._log: list[Sealed] = []
+        self._streams: dict[str, list[int]] = {}
+
+    async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
+        positions = self._streams.get(stream, [])
+        if len(positions) != expected_version:
+            raise VersionConflict(stream, expected_version, len(positions))
+        previous = self._log[positions[-1] - 1].digest if positions else GENESIS
+        sealed = seal(stream, expected_version, previous, events, self._now())
+        first = len(self._log) + 1
+        self._log.extend(sealed)
+        if sealed:
+            self._streams.setdefault(stream, []).extend(range(first, first + len(sealed)))
+        return tuple(event.recorded(position) for position, event in enumerate(sealed, first))
+
+    async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
+        positions = self._streams.get(stream, [])[max(0, after_version) :]
+        return tuple(self._log[position - 1].recorded(position) for position in positions)
+
+    async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
+        start = max(0, after_position)
+        return tuple(e.recorded(p) for p, e in enumerate(self._log[start : start + limit], start + 1))
+
+    async def streams(self, prefix: str = "") -> tuple[str, ...]:
+        return tuple(name for name in self._streams if name.startswith(prefix))
+
+
+class MemoryEvidenceStore:
+    """An EvidenceStore that ends with the process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    async def put(self, data: bytes, media_type: str) -> EvidenceRef:
+        kept = redacted(data, media_type)
+        digest = sha256_hex(kept)
+        self._kept.setdefault(digest, kept)
+        return EvidenceRef(digest, media_type, len(kept))
+
+    async def get(self, digest: str) -> bytes:
+        if digest not in self._kept:
+            raise NotFound("evidence", digest)
+        return self._kept[digest]

@@ -1,0 +1,131 @@
+"""The stores over SQLAlchemy: SQLite and PostgreSQL."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, func, insert, literal_column, select, type_coerce
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.types import NullType
+
+from state.errors import NotFound, VersionConflict
+from state.store.chain import Sealed, seal
+from state.store.database import Database
+from state.store.decoding import decode, decode_chain
+from state.store.evidence import pack, unpack
+from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
+from state.store.tables import events, evidence
+
+_HEAD = (
+    select(events.c.version, events.c.digest)
+    .where(events.c.stream == bindparam("stream"))
+    .order_by(events.c.version.desc())
+    .limit(1)
+)
+_INSERT = insert(events).returning(events.c.position, sort_by_parameter_order=True)
+# the time as it is stored: what is not a time must reach the digest check, not fail in a converter
+STORED = select(*(type_coerce(c, NullType()).label(c.name) if c.name == "recorded_at" else c for c in events.c))
+_READ = STORED.where(events.c.stream == bindparam("stream"), events.c.version >= bindparam("from_version")).order_by(
+    events.c.version
+)
+READ_ALL = STORED.where(events.c.position > bindparam("after")).order_by(events.c.position).limit(bindparam("at_most"))
+_STREAMS = (
+    select(events.c.stream)
+    .where(literal_column("version = 1"), func.substr(events.c.stream, 1, bindparam("length")) == bindparam("prefix"))
+    .order_by(events.c.position)
+)
+_EVIDENCE = select(evidence.c.bytes, evidence.c.size).where(evidence.c.digest == bindparam("digest"))
+# the same bytes may be stored by another process at the same instant: one of the two does nothing
+_INSERT_EVIDENCE = {
+    "sqlite": sqlite.insert(evidence).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(evidence).on_conflict_do_nothing(),
+}
+
+
+class SqlEventStore:
+    """An EventStore in a database that `interlock db upgrade` has prepared. `now` gives the aware time of recording."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], datetime]) -> None:
+        self._database = Database(engine)
+        self._now = now
+
+    async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
+        """See the port. After StoreUnavailable the events may be stored or not: read the stream to know."""
+        try:
+            async with self._database.writing() as connection:
+                version, digest = await _head(connection, stream)
+                if version != expected_version:
+                    raise VersionConflict(stream, expected_version, version)
+                sealed = seal(stream, version, digest, events, self._now())
+                positions = await _insert(connection, sealed)
+        except IntegrityError as error:  # on PostgreSQL, somebody committed between our two statements
+            raise VersionConflict(stream, expected_version, await self._version(stream)) from error
+        return tuple(event.recorded(position) for position, event in zip(positions, sealed, strict=True))
+
+    async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
+        # one event more at the front: the chain hangs on its digest
+        first = max(0, after_version)
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(_READ, {"stream": stream, "from_version": first})).all()
+        if first == 0 or not rows:
+            return decode_chain(stream, rows, GENESIS, first)
+        anchor, *rest = rows
+        if anchor.version != first:
+            return decode_chain(stream, rows, GENESIS, first - 1)  # raises: the event before is missing
+        return decode_chain(stream, rest, anchor.digest, first)
+
+    async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(READ_ALL, {"after": after_position, "at_most": limit})).all()
+        return tuple(decode(row) for row in rows)
+
+    async def streams(self, prefix: str = "") -> tuple[str, ...]:
+        async with self._database.reading() as connection:
+            found = await connection.execute(_STREAMS, {"prefix": prefix, "length": len(prefix)})
+            return tuple(found.scalars())
+
+    async def _version(self, stream: str) -> int:
+        async with self._database.reading() as connection:
+            return (await _head(connection, stream))[0]
+
+
+class SqlEvidenceStore:
+    """An EvidenceStore in the same database. Redaction and compression run in a thread, not in the event loop."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._database = Database(engine)
+
+    async def put(self, data: bytes, media_type: str) -> EvidenceRef:
+        packed = await asyncio.to_thread(pack, data, media_type)
+        ref = packed.ref
+        row = {"digest": ref.digest, "media_type": media_type, "bytes": packed.zstd, "size": ref.size}
+        async with self._database.writing() as connection:
+            if (await connection.execute(_EVIDENCE, {"digest": ref.digest})).first() is None:
+                await connection.execute(_INSERT_EVIDENCE[connection.dialect.name], row)
+        return ref
+
+    async def get(self, digest: str) -> bytes:
+        async with self._database.reading() as connection:
+            row = (await connection.execute(_EVIDENCE, {"digest": digest})).first()
+        if row is None:
+            raise NotFound("evidence", digest)
+        return await asyncio.to_thread(unpack, digest, row.bytes, row.size)
+
+
+async def _head(connection: AsyncConnection, stream: str) -> tuple[int, str]:
+    row = (await connection.execute(_HEAD, {"stream": stream})).first()
+    return (row.version, row.digest) if row else (0, GENESIS)
+
+
+async def _insert(connection: AsyncConnection, sealed: Sequence[Sealed]) -> Sequence[int]:
+    if not sealed:
+        return ()
+    positions = await connection.scalars(_INSERT, [_row(event) for event in sealed])
+    return list(positions)
+
+
+def _row(event: Sealed) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in Sealed.__slots__}

@@ -1,0 +1,1 @@
+pytest_plugins = ["contract.store_fixtures"]

@@ -1,0 +1,81 @@
+"""The `Rendering` port: an engine's arguments as the words of its command line, and back."""
+
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+Scalar = str | int | float | bool | None
+ArgumentValue = Scalar | Sequence[str | int | float]
+
+
+class UnknownFlag(NamedTuple):
+    """A flag that the installed engine does not accept; `suggestion` is a clause for people, empty if there is none."""
+
+    flag: str
+    suggestion: str
+
+
+class ArgumentMistake(NamedTuple):
+    """A mistake in one argument, or in their combination (`name` empty): `what is wrong; what was expected`."""
+
+    name: str
+    sentence: str
+
+
+class Rendering(Protocol):
+    """What is known of an engine's command line. Pure; names are the engine's own Python names (`tp_size`)."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def default_port(self) -> int:
+        """The port that the engine listens on when none is asked for."""
+        ...
+
+    @property
+    def secret_arguments(self) -> frozenset[str]:
+        """Arguments that never stand in an argv, since every user of the host can read it."""
+        ...
+
+    def render_arguments(self, arguments: Mapping[str, ArgumentValue]) -> tuple[str, ...]:
+        """Flags by name in order: true is the bare flag, false and null are left out, a list is several words."""
+        ...
+
+    def parse_arguments(self, argv: Sequence[str]) -> dict[str, ArgumentValue]:
+        """The inverse: arguments by canonical name, from a whole argv or from its flags alone.
+
+        Numbers become int or float unless the argument is known to be text. The last of a repeated flag counts.
+        """
+        ...
+
+    def canonical_arguments(self, arguments: Mapping[str, ArgumentValue]) -> dict[str, ArgumentValue]:
+        """`arguments` under canonical names, as `parse_arguments` would give them back from their rendering."""
+        ...
+
+    def has_entry_point(self, argv: Sequence[str]) -> bool:
+        """Whether the argv starts the engine itself, rather than a wrapper whose words mean something else."""
+        ...
+
+    def unknown_flags(self, argv: Sequence[str], help_text: str) -> list[UnknownFlag]:
+        """Flags of `argv` that `help_text` (the installed engine's `--help` or usage) does not name, in their order.
+
+        A help text that names no flag at all proves none: then every flag is unknown.
+        """
+        ...
+
+    def argument_mistakes(self, arguments: Mapping[str, object], version: str | None) -> list[ArgumentMistake]:
+        """What the engine is known to refuse or to overrule; `version` None stands for a recent one."""
+        ...
+
+
+def rendering_for(kind: str) -> Rendering | None:
+    """`RENDERING` of `state.engines.KIND.rendering`; None where there is no such engine."""
+    name = f"state.engines.{kind}.rendering"
+    if not kind.isidentifier() or importlib.util.find_spec(f"state.engines.{kind}") is None:
+        return None
+    if importlib.util.find_spec(name) is None:
+        return None
+    rendering: Rendering = importlib.import_module(name).RENDERING
+    return rendering

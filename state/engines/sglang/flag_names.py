@@ -1,0 +1,139 @@
+"""Names of SGLang's flags by how they take their words, as the usage text of a release after 0.5.17 lists them.
+
+They serve abbreviations and suggestions. Which flags are accepted, the installed engine says, never this list.
+"""
+
+_SWITCHES = """
+    abort_on_priority_when_disabled allow_auto_truncate checkpoint_engine_wait_weights_before_ready
+    collect_tokens_histogram constrained_json_disable_any_whitespace debug_cuda_graph delete_ckpt_after_loading
+    disable_attn_tp_gather disable_chunked_prefix_cache disable_cuda_graph disable_cuda_graph_padding
+    disable_custom_all_reduce disable_decode_cuda_graph disable_fast_image_processor disable_flashinfer_autotune
+    disable_flashinfer_cutlass_moe_fp4_allgather disable_hybrid_swa_memory disable_outlines_disk_cache
+    disable_overlap_schedule disable_piecewise_cuda_graph disable_prefill_cuda_graph disable_priority_preemption
+    disable_radix_cache disable_shared_experts_fusion disable_tokenizer_batch_decode
+    disaggregation_decode_enable_offload_kvcache disaggregation_decode_enable_radix_cache elastic_ep_rejoin
+    enable_adaptive_dispatch_to_encoder enable_aiter_allreduce_fusion enable_attn_tp_input_scattered
+    enable_breakable_cuda_graph enable_broadcast_mm_inputs_process enable_cache_report enable_cp_decode_attn_tp
+    enable_cudagraph_gc enable_custom_logit_processor enable_deepseek_v4_fp4_indexer
+    enable_deterministic_inference enable_dp_attention enable_dp_attention_local_control_broadcast
+    enable_dp_lm_head enable_draft_weights_cpu_backup enable_dsa_cache_layer_split
+    enable_dsa_prefill_context_parallel enable_dynamic_batch_tokenizer enable_dynamic_chunking
+    enable_elastic_expert_backup enable_eplb enable_expert_distribution_metrics
+    enable_flashinfer_allreduce_fusion enable_flexkv enable_forward_pass_metrics enable_fp32_lm_head
+    enable_fused_moe_sum_all_reduce enable_fused_qk_norm_rope enable_gdn_replayssm_spec
+    enable_hierarchical_cache enable_hisparse enable_http2 enable_int8_mamba_checkpoint
+    enable_layerwise_nvtx_marker enable_linear_replayssm enable_linear_replayssm_spec enable_lmcache enable_lora
+    enable_lora_overlap_loading enable_mamba_cache_stochastic_rounding enable_memory_saver enable_metrics
+    enable_metrics_for_all_schedulers enable_mfu_metrics enable_mis enable_mixed_chunk enable_mm_global_cache
+    enable_mscclpp enable_multi_layer_eagle enable_multimodal enable_nccl_nvls
+    enable_nsa_prefill_context_parallel enable_p2p_check enable_page_major_kv_layout enable_pdmux
+    enable_precise_embedding_interpolation enable_prefill_context_parallel enable_prefill_cp
+    enable_prefill_delayer enable_prefix_mm_cache enable_priority_scheduling enable_profile_cuda_graph
+    enable_quant_communications enable_request_time_stats_logging enable_return_hidden_states
+    enable_return_indexer_topk enable_return_routed_experts enable_scattered_sconv enable_session_radix_cache
+    enable_single_batch_overlap enable_ssl_refresh enable_streaming_session enable_strict_thinking
+    enable_symm_mem enable_tf32_matmul enable_tokenizer_batch_encode enable_torch_compile
+    enable_torch_compile_debug_mode enable_torch_symm_mem enable_trace enable_two_batch_overlap
+    enable_unified_memory enable_waterfill enable_weights_cpu_backup encoder_only
+    enforce_disable_flashinfer_allreduce_fusion enforce_piecewise_cuda_graph enforce_shared_experts_fusion
+    export_metrics_to_file flashinfer_mla_disable_ragged grpc_mode incremental_streaming_output is_embedding
+    keep_mm_feature_on_device language_only log_requests lora_use_virtual_experts mm_enable_dp_encoder
+    pre_warm_nccl prefill_only_disable_kv_cache prefill_round_robin_balance quantize_and_serve
+    remote_instance_weight_loader_start_seed_via_transfer_engine schedule_low_priority_values_first
+    show_time_cost skip_server_warmup skip_tokenizer_init sleep_on_idle smg_grpc_mode speculative_adaptive
+    speculative_dspark_align_verify_tokens_to_graph_tier speculative_skip_dp_mlp_sync
+    speculative_use_rejection_sampling stream_output stream_response_default_include_usage strip_thinking_cache
+    triton_attention_reduce_in_fp32 trust_remote_code use_ray weight_loader_disable_mmap
+    weight_loader_drop_cache_after_load weight_loader_prefetch_checkpoints
+"""
+SWITCHES = frozenset(_SWITCHES.split())
+"""Flags that take no word."""
+
+_NEGATABLE = """
+    dcp_replicate_q_proj dllm_fdfo experts_shared_outer_loras lora_strict_loading
+    speculative_enable_w4a4_mxfp4_megamoe
+"""
+NEGATABLE = frozenset(_NEGATABLE.split())
+"""Flags with a `--no-` form beside the plain one."""
+
+_LISTS = """
+    bucket_e2e_request_latency bucket_inter_token_latency bucket_time_to_first_token cuda_graph_bs
+    cuda_graph_bs_decode cuda_graph_bs_prefill custom_weight_loader debug_tensor_dump_layers
+    encoder_register_urls encoder_urls flashinfer_autotune_skip_ops gc_threshold generation_tokens_buckets
+    log_requests_target lora_paths lora_target_modules numa_node piecewise_cuda_graph_tokens
+    prefill_delayer_forward_passes_buckets prefill_delayer_wait_seconds_buckets prompt_tokens_buckets
+    tokenizer_metrics_allowed_custom_labels uvicorn_access_log_exclude_prefixes
+"""
+LISTS = frozenset(_LISTS.split())
+"""Flags that take several words."""
+
+_SINGLES = """
+    admin_api_key api_key asr_max_buffer_seconds asr_max_concurrent_sessions attention_backend attn_cp_size
+    base_gpu_id batch_notify_size bf16_gemm_backend chat_template chunked_prefill_size completion_template
+    config constrained_json_whitespace_pattern context_length cp_strategy cpu_offload_gb crash_dump_folder
+    cuda_graph_backend_decode cuda_graph_backend_prefill cuda_graph_config cuda_graph_max_bs
+    cuda_graph_max_bs_decode cuda_graph_max_bs_prefill cuda_graph_tc_compiler dcp_comm_backend dcp_size
+    debug_tensor_dump_input_file debug_tensor_dump_output_folder decode_attention_backend decode_log_interval
+    decoupled_spec_bind_endpoint decoupled_spec_connect_endpoints decoupled_spec_rank decoupled_spec_role
+    decrypted_config_file decrypted_draft_config_file deepep_config deepep_dispatcher_output_dtype deepep_mode
+    default_chat_template_kwargs default_priority_value detokenizer_worker_num device
+    disaggregation_bootstrap_port disaggregation_decode_extra_slots disaggregation_decode_polling_interval
+    disaggregation_ib_device disaggregation_mode disaggregation_transfer_backend dist_init_addr dist_timeout
+    dllm_algorithm dllm_algorithm_config download_dir dp_size dsa_decode_backend dsa_paged_mqa_logits_backend
+    dsa_prefill_backend dsa_prefill_cp_mode dsa_topk_backend dtype dwdp_size dynamic_batch_tokenizer_batch_size
+    dynamic_batch_tokenizer_batch_timeout elastic_ep_backend elastic_ep_initial_size elastic_ep_join_mode
+    elastic_ep_join_rank_offset elastic_ep_scale_timeout encoder_bootstrap_port encoder_transfer_backend
+    engine_info_bootstrap_port ep_dispatch_algorithm ep_num_redundant_experts ep_size eplb_algorithm
+    eplb_min_rebalancing_utilization_threshold eplb_rebalance_layers_per_chunk eplb_rebalance_num_iterations
+    expert_distribution_recorder_buffer_size expert_distribution_recorder_mode export_metrics_to_file_dir
+    extra_metric_labels fastapi_root_path file_storage_path flashinfer_allreduce_fusion_backend
+    flashinfer_mxfp4_moe_precision flexkv_config_file forward_hooks fp4_gemm_backend fp8_gemm_backend
+    fuseep_mode gc_warning_threshold_secs gpu_id_step grammar_backend grpc_port hf_chat_template_name
+    hicache_io_backend hicache_mem_layout hicache_ratio hicache_size hicache_storage_backend
+    hicache_storage_backend_extra_config hicache_storage_prefetch_policy hicache_write_policy hisparse_config
+    host init_expert_location int8_mamba_ckpt_size json_model_override_args kt_cpuinfer
+    kt_max_deferred_experts_per_token kt_method kt_num_gpu_experts kt_threadpool_count kt_weight_path
+    kv_cache_dtype kv_canary kv_canary_real_data kv_canary_sweep_interval kv_events_config
+    limit_mm_data_per_request linear_attn_backend linear_attn_decode_backend linear_attn_prefill_backend
+    linear_attn_verify_backend linear_replayssm_cache_len lmcache_config_file load_balance_method load_format
+    load_snapshot_publish_interval log_level log_level_http log_requests_format log_requests_level lora_backend
+    lora_drain_wait_threshold lora_eviction_policy mamba_backend mamba_cache_philox_rounds
+    mamba_full_memory_ratio mamba_max_states_per_path mamba_radix_cache_strategy mamba_ssm_dtype
+    mamba_track_interval max_ep_size max_loaded_loras max_lora_chunk_size max_lora_rank max_loras_per_batch
+    max_mamba_cache_size max_prefill_tokens max_queued_requests max_running_requests max_total_tokens
+    mem_fraction_static min_free_slots_delay mm_attention_backend mm_feature_transport mm_io_worker_num
+    mm_process_config mm_processor_worker_num model_checksum model_config_parser model_impl
+    model_loader_extra_config model_path modelexpress_config modelopt_checkpoint_restore_path
+    modelopt_checkpoint_save_path modelopt_export_path modelopt_quant moe_a2a_backend moe_dense_tp_size
+    moe_dp_size moe_runner_backend mooncake_ib_device msprobe_dump_config nccl_port nnodes node_rank
+    nsa_decode_backend nsa_prefill_backend nsa_prefill_cp_mode num_continuous_decode_steps
+    num_reserved_decode_tokens offload_group_size offload_mode offload_num_in_group offload_prefetch_step
+    optimistic_prefill_attempts otlp_traces_endpoint page_size pdmux_config_path piecewise_cuda_graph_compiler
+    piecewise_cuda_graph_max_tokens port pp_async_batch_depth pp_max_micro_batch_size pp_size
+    preferred_sampling_params prefill_attention_backend prefill_cp_mode prefill_delayer_max_delay_ms
+    prefill_delayer_max_delay_passes prefill_delayer_queue_min_ratio prefill_delayer_token_usage_low_watermark
+    prefill_max_requests priority_scheduling_preemption_threshold quantization quantization_param_path
+    radix_cache_backend radix_eviction_policy random_seed reasoning_parser remote_instance_weight_loader_backend
+    remote_instance_weight_loader_seed_instance_ip remote_instance_weight_loader_seed_instance_service_port
+    remote_instance_weight_loader_send_weights_group_ports retraction_policy return_hidden_states_mode revision
+    rl_on_policy_target rl_quant_profile sampling_backend sampling_defaults schedule_conservativeness
+    schedule_policy scheduler_recv_interval served_model_name sidecar sidecar_args sm_group_num
+    smg_http_sidecar_port soft_watchdog_timeout spec_trace_dir speculative_accept_threshold_acc
+    speculative_accept_threshold_single speculative_adaptive_config speculative_algorithm
+    speculative_attention_mode speculative_dflash_block_size speculative_draft_attention_backend
+    speculative_draft_load_format speculative_draft_model_path speculative_draft_model_quantization
+    speculative_draft_model_revision speculative_draft_window_size speculative_dspark_block_size
+    speculative_dspark_confidence_sts_path speculative_dspark_sps_table_path speculative_eagle_topk
+    speculative_moe_a2a_backend speculative_moe_runner_backend speculative_ngram_capacity
+    speculative_ngram_external_corpus_max_tokens speculative_ngram_external_corpus_path
+    speculative_ngram_external_sam_budget speculative_ngram_match_type speculative_ngram_max_bfs_breadth
+    speculative_ngram_max_trie_depth speculative_ngram_min_bfs_breadth speculative_num_draft_tokens
+    speculative_num_steps speculative_token_map ssl_ca_certs ssl_certfile ssl_keyfile ssl_keyfile_password
+    stream_interval swa_full_tokens_ratio tbo_token_distribution_threshold tokenizer_backend
+    tokenizer_metrics_custom_labels_header tokenizer_mode tokenizer_path tokenizer_worker_num tool_call_parser
+    tool_server torch_compile_max_bs torchao_config tp_size trace_modules triton_attention_num_kv_splits
+    triton_attention_split_tile_size warmups watchdog_timeout weight_cache_mode weight_cache_socket
+    weight_cache_timeout weight_loader_prefetch_num_threads weight_version
+"""
+SINGLES = frozenset(_SINGLES.split())
+"""Flags that take one word."""

@@ -1,0 +1,1 @@
+"""Manifests: what a person writes, read with all its mistakes at once."""

@@ -1,0 +1,143 @@
+"""A revision: a manifest rendered to what reaches the hosts, immutable, and named by the digest of it."""
+
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field
+
+from state.canonical import digest_of, sha256_hex
+from state.engines.rendering import rendering_for
+from state.errors import UsageInvalid
+from state.manifest.model import ClaimSpec, Manifest, UnitSpec
+from state.model import Value
+from state.unit_file import ServiceUnit, render_unit
+
+UNIT_FOLDER = "/etc/systemd/system"
+
+
+class FileContent(Value):
+    """A file as it shall be on the unit's host. `mode` is octal as an int."""
+
+    path: str
+    content: str
+    mode: int = 0o644
+    owner: str = "root"
+    group: str = "root"
+
+    @property
+    def data(self) -> bytes:
+        return self.content.encode()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content's bytes, as `sha256sum` on the host gives it."""
+        return sha256_hex(self.data)
+
+
+class StopPolicy(Value):
+    """How the service is stopped; seconds."""
+
+    drain_s: float = 0.0
+    timeout_s: float = 90.0
+    leftovers: Literal["refuse", "kill"] = "refuse"
+
+
+class Policy(Value):
+    """What follows from doubt; how long to soak, until the host heals itself, and how often a step is tried."""
+
+    inconclusive: Literal["rollback", "hold", "accept"] = "rollback"
+    soak_s: float = 0.0
+    timer_s: float = 300.0
+    attempts: int = 3
+
+
+class Revision(Value):
+    """What a service shall be. `arguments` are under the engine's canonical names, with the values as asked.
+
+    `drivers` maps PCI addresses to drivers on `gpu_host`. `secrets` are paths of files on the unit's host. `files` are
+    in the order in which they are written; the first is the unit.
+    """
+
+    service: str
+    unit: str
+    unit_host: str
+    files: tuple[FileContent, ...]
+    argv: tuple[str, ...]
+    environment: dict[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    user: str
+    engine: str
+    engine_version: str | None = None
+    endpoint: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    drivers: dict[str, str] = Field(default_factory=dict)
+    gpu_host: str | None = None
+    stop: StopPolicy = StopPolicy()
+    readiness_timeout_s: float = 600.0
+    claims: tuple[ClaimSpec, ...] = ()
+    policy: Policy = Policy()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON of what reaches the hosts: service, unit, files, argv, environment, secrets'
+        paths, drivers, and the names of the hosts. How it is proven and what follows (endpoint, expected version,
+        claims, policy, drain, readiness) does not count, since changing these changes no host."""
+        return digest_of(self.model_dump(mode="json", include=_COUNTED))
+
+    @property
+    def short(self) -> str:
+        """The first 12 hex digits of the digest, for people."""
+        return self.digest[:12]
+
+
+_COUNTED = {"service", "unit", "unit_host", "files", "argv", "environment", "secrets", "drivers", "gpu_host"}
+
+
+def render(manifest: Manifest) -> Revision:
+    """The revision that a manifest stands for. Raises UsageInvalid for an engine whose command line is not known."""
+    rendering = rendering_for(manifest.engine.kind)
+    if rendering is None:
+        raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint="set `engine.kind` to sglang")
+    unit, engine, gpus, policy = manifest.unit, manifest.engine, manifest.gpus, manifest.policy
+    argv = (*engine.command, *rendering.render_arguments(engine.arguments))
+    return Revision(
+        service=manifest.service,
+        unit=unit.name,
+        unit_host=unit.host,
+        files=(_unit_file(manifest.service, unit, argv),),
+        argv=argv,
+        environment=unit.environment,
+        secrets=unit.secrets,
+        user=unit.user,
+        engine=engine.kind,
+        engine_version=engine.version,
+        endpoint=engine.endpoint,
+        arguments=rendering.canonical_arguments(engine.arguments),
+        drivers={a: d for d, addresses in gpus.drivers.items() for a in addresses} if gpus else {},
+        gpu_host=gpus.host if gpus else None,
+        stop=StopPolicy(drain_s=unit.stop.drain, timeout_s=unit.stop.timeout, leftovers=unit.stop.leftovers),
+        readiness_timeout_s=manifest.readiness.timeout,
+        claims=manifest.claims,
+        policy=Policy(
+            inconclusive=policy.inconclusive, soak_s=policy.soak, timer_s=policy.timer, attempts=policy.attempts
+        ),
+    )
+
+
+def _unit_file(service: str, unit: UnitSpec, argv: tuple[str, ...]) -> FileContent:
+    text = render_unit(
+        ServiceUnit(
+            description=unit.description or f"{service} (managed by interlock)",
+            argv=argv,
+            user=unit.user,
+            group=unit.group,
+            working_directory=unit.working_directory,
+            environment=unit.environment,
+            environment_files=unit.secrets,
+            stop_timeout_s=unit.stop.timeout,
+            restart=unit.restart,
+            properties={name: str(value) for name, value in unit.limits.items()},
+            labels={"X-Interlock-Service": service},
+        )
+    )
+    return FileContent(path=f"{UNIT_FOLDER}/{unit.name}", content=text)

@@ -67,7 +67,8 @@ class PracticeSshd:
         await self.refuse()
         await self.cut()
         for task in self.running:
-            task.cancel()
+            if not task.cancelling():
+                task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)
 
     async def accept(self) -> None:
@@ -180,13 +181,13 @@ class _Exec(asyncssh.SSHServerSession[bytes]):
         return True
 
     def signal_received(self, signal: str) -> None:
-        if self._task is not None:
+        if self._task is not None and not self._task.cancelling():
             self._task.cancel()
         if self._channel is not None:
             self._channel.exit_with_signal(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._task is not None and self._follows:
+        if self._task is not None and self._follows and not self._task.cancelling():
             self._task.cancel()
 
     async def _serve(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
@@ -208,7 +209,7 @@ class _Exec(asyncssh.SSHServerSession[bytes]):
         async with self._sshd.machine.follow(words, user=user) as lines:
             async for line in lines:
                 if channel.is_closing():
-                    return
+                    break
                 channel.write(line + b"\n")
         self._answer(channel, Completed(0))
 

@@ -2,31 +2,38 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 
 from tasks.hosts.port import Completed
 
-SUDOERS_SAYS_NO = b"sudo: a password is required\n"
+_SUDO = """#!/bin/sh
+[ "$1 $2" = "-n --" ] || { echo "sudo: usage" >&2; exit 64; }
+shift 2
+command -v "$1" >/dev/null || { echo "sudo: $1: command not found" >&2; exit 1; }
+exec "$@"
+"""
+_NO = "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
 
 
 class LocalMachine:
-    """Runs argvs as child processes in `cwd`. `sudo -n --` is taken off, or refused where `sudo_allowed` is False."""
+    """Runs argvs as child processes in `cwd`; `sudo` is a small script there that obeys, or refuses everybody."""
 
-    def __init__(self, cwd: str, *, sudo_allowed: bool = True) -> None:
-        self.cwd, self.sudo_allowed = cwd, sudo_allowed
+    def __init__(self, cwd: Path, *, sudo_allowed: bool = True) -> None:
+        self._cwd = cwd
         self.ran: list[tuple[str, ...]] = []
         self.children: list[asyncio.subprocess.Process] = []
+        (cwd / "bin").mkdir()
+        (cwd / "bin" / "sudo").write_text(_SUDO if sudo_allowed else _NO)
+        (cwd / "bin" / "sudo").chmod(0o755)
+        self._environment = {"PATH": f"{cwd / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C"}
 
     async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:
         self.ran.append(tuple(words))
-        words = [word.replace("sudo -n -- ", "") for word in words] if self.sudo_allowed else list(words)
-        if words[:3] == ["sudo", "-n", "--"]:
-            if not self.sudo_allowed:
-                return Completed(1, b"", SUDOERS_SAYS_NO)
-            words = words[3:]
         try:
             child = await self._start(words, stdin=asyncio.subprocess.PIPE)
         except FileNotFoundError:
@@ -41,7 +48,6 @@ class LocalMachine:
     @asynccontextmanager
     async def follow(self, words: Sequence[str], *, user: str) -> AsyncIterator[AsyncIterator[bytes]]:
         child = await self._start(words, stdin=asyncio.subprocess.DEVNULL)
-        self.children.append(child)
         try:
             yield _lines(child)
         finally:
@@ -52,7 +58,11 @@ class LocalMachine:
 
     async def _start(self, words: Sequence[str], *, stdin: int) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(*words, cwd=self.cwd, stdin=stdin, stdout=pipe, stderr=pipe)
+        child = await asyncio.create_subprocess_exec(
+            *words, cwd=self._cwd, env=self._environment, stdin=stdin, stdout=pipe, stderr=pipe
+        )
+        self.children.append(child)
+        return child
 
 
 async def _lines(child: asyncio.subprocess.Process) -> AsyncIterator[bytes]:

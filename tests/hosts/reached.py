@@ -1,0 +1,104 @@
+"""Hosts as the contract suite meets them, one builder for each adapter."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import asyncssh
+
+from tasks.hosts.port import Argv, Host
+from tasks.hosts.ssh import SshHost
+from tasks.hosts.ssh_options import Login
+from tasks.practice.machine import Machine
+from tasks.practice.sshd import PracticeSshd
+from tests.hosts.local_machine import LocalMachine
+
+USER = "interlock"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A host, and what the suite needs to know of it.
+
+    `directory` exists there, empty and writable; `slow` does not end by itself within a second; `follow` goes on, and
+    prints each line that `say` is given; `round_trips` counts execs where they can be counted; `serve` lets something
+    answer `GET /` with "pong" on a port of the host's loopback; `refused` is the same host whose sudo says no.
+    """
+
+    host: Host
+    directory: str
+    slow: Argv
+    follow: Argv
+    say: Callable[[str], Awaitable[None]]
+    serve: Callable[[], AbstractAsyncContextManager[int]]
+    round_trips: Callable[[], int] | None = None
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """`cannot` says which test it cannot take part in, and why."""
+
+    reach: Callable[[Path, bool], AbstractAsyncContextManager[Reached]]
+    cannot: dict[str, str] = field(default_factory=dict)
+
+
+@cache
+def client_key() -> asyncssh.SSHKey:
+    return asyncssh.generate_private_key("ssh-ed25519")
+
+
+def login(sshd: PracticeSshd, directory: Path, **changes: object) -> Login:
+    """How `sshd` is reached: its key pinned, one client key, no configuration file of whoever runs the tests."""
+    path = directory / "id_ed25519"
+    client_key().write_private_key(str(path))
+    given = {"host_key": sshd.host_public_key, "client_keys": (str(path),), "config": (), "become": "sudo"}
+    return Login(sshd.address, USER, **(given | changes))  # type: ignore[arg-type]  # the fields of Login, by name
+
+
+@asynccontextmanager
+async def practice_sshd(machine: Machine) -> AsyncIterator[PracticeSshd]:
+    public = client_key().export_public_key().decode()
+    async with PracticeSshd(machine, users={USER}, authorized_keys=[public]) as sshd:
+        yield sshd
+
+
+@asynccontextmanager
+async def pong() -> AsyncIterator[int]:
+    """A real HTTP server on loopback; its port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\npong")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def local_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[Reached]:
+    """Real programs of this machine, behind the practice sshd."""
+    work = directory / "work"
+    work.mkdir()
+    log = directory / "log"
+    log.touch()
+
+    async def say(line: str) -> None:
+        with log.open("a") as file:
+            file.write(line + "\n")
+
+    async with practice_sshd(LocalMachine(directory, sudo_allowed=sudo_allowed)) as sshd:
+        host = SshHost("gpu-1", login(sshd, directory))
+        try:
+            slow, follow = Argv(("sleep", "30")), Argv(("tail", "-f", "-n", "+1", "--", str(log)))
+            yield Reached(host, str(work), slow, follow, say, pong, lambda: sshd.execs)
+        finally:
+            await host.aclose()
+
+
+ADAPTERS = {"local programs over SSH": Adapter(local_over_ssh)}

@@ -1,7 +1,7 @@
 """The digest chain: each event's digest covers the event and the digest before it, so that tampering shows."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -90,6 +90,27 @@ def seal(
         previous = digest_of_texts(previous, stream, version, event.type, event.schema_version, data, metadata, written)
         sealed.append(Sealed(stream, version, event.type, event.schema_version, data, metadata, moment, previous))
     return tuple(sealed)
+
+
+def sealed_again(events: Sequence[RecordedEvent]) -> tuple[Sealed, ...]:
+    """A whole stream as it was written the first time; raises HistoryCorrupt, and ValueError as `seal` does."""
+    check_chain(events)
+    for event in events:
+        check_name(event.stream)
+        check_name(event.type)
+    return tuple(
+        Sealed(
+            event.stream,
+            event.version,
+            event.type,
+            event.schema_version,
+            canonical_json(event.data).decode(),
+            canonical_json(event.metadata).decode(),
+            event.recorded_at.astimezone(UTC),
+            event.digest,
+        )
+        for event in events
+    )
 
 
 def check_chain(events: Iterable[RecordedEvent], previous: str = GENESIS, after_version: int = 0) -> None:

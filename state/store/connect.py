@@ -11,14 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from state.errors import StoreOutdated
 from state.store.database import Database, create_engine, place_of, revision_of
-from state.store.port import EventStore, EvidenceStore
 from state.store.sql import SqlEventStore, SqlEvidenceStore
 from state.store.tables import REVISIONS
 
 
 class Stores(NamedTuple):
-    events: EventStore
-    evidence: EvidenceStore
+    events: SqlEventStore
+    evidence: SqlEvidenceStore
     engine: AsyncEngine
 
 

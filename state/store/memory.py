@@ -5,7 +5,7 @@ from datetime import datetime
 
 from state.canonical import sha256_hex
 from state.errors import NotFound, VersionConflict
-from state.store.chain import Sealed, seal
+from state.store.chain import Sealed, seal, sealed_again
 from state.store.evidence import redacted
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
 
@@ -23,12 +23,14 @@ class MemoryEventStore:
         if len(positions) != expected_version:
             raise VersionConflict(stream, expected_version, len(positions))
         previous = self._log[positions[-1] - 1].digest if positions else GENESIS
-        sealed = seal(stream, expected_version, previous, events, self._now())
-        first = len(self._log) + 1
-        self._log.extend(sealed)
-        if sealed:
-            self._streams.setdefault(stream, []).extend(range(first, first + len(sealed)))
-        return tuple(event.recorded(position) for position, event in enumerate(sealed, first))
+        return self._extend(seal(stream, expected_version, previous, events, self._now()))
+
+    async def restore(self, events: Sequence[RecordedEvent]) -> tuple[RecordedEvent, ...]:
+        sealed = sealed_again(events)
+        for event in sealed[:1]:
+            if positions := self._streams.get(event.stream):
+                raise VersionConflict(event.stream, 0, len(positions))
+        return self._extend(sealed)
 
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
         positions = self._streams.get(stream, [])[max(0, after_version) :]
@@ -40,6 +42,13 @@ class MemoryEventStore:
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         return tuple(name for name in self._streams if name.startswith(prefix))
+
+    def _extend(self, sealed: Sequence[Sealed]) -> tuple[RecordedEvent, ...]:
+        first = len(self._log) + 1
+        self._log.extend(sealed)
+        for position, event in enumerate(sealed, first):
+            self._streams.setdefault(event.stream, []).append(position)
+        return tuple(event.recorded(position) for position, event in enumerate(sealed, first))
 
 
 class MemoryEvidenceStore:

@@ -66,6 +66,17 @@ class EventStore(Protocol):
         ...
 
 
+class EventArchive(Protocol):
+    """Where an exported stream can be put back."""
+
+    async def restore(self, events: Sequence[RecordedEvent]) -> tuple[RecordedEvent, ...]:
+        """Store a whole stream with the times and digests that it has; positions are new.
+
+        Raises HistoryCorrupt if its chain does not hold, VersionConflict if there is such a stream already.
+        """
+        ...
+
+
 class EvidenceStore(Protocol):
     """Content-addressed bytes, redacted before they are stored, and stored once."""
 

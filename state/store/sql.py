@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.types import NullType
 
 from state.errors import NotFound, VersionConflict
-from state.store.chain import Sealed, seal
+from state.store.chain import Sealed, seal, sealed_again
 from state.store.database import Database
 from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
@@ -54,12 +54,23 @@ class SqlEventStore:
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
         """See the port. After StoreUnavailable the events may be stored or not: read the stream to know."""
+        return await self._write(
+            stream, expected_version, lambda digest: seal(stream, expected_version, digest, events, self._now())
+        )
+
+    async def restore(self, events: Sequence[RecordedEvent]) -> tuple[RecordedEvent, ...]:
+        sealed = sealed_again(events)
+        return await self._write(sealed[0].stream, 0, lambda _: sealed) if sealed else ()
+
+    async def _write(
+        self, stream: str, expected_version: int, sealing: Callable[[str], Sequence[Sealed]]
+    ) -> tuple[RecordedEvent, ...]:
         try:
             async with self._database.writing() as connection:
                 version, digest = await _head(connection, stream)
                 if version != expected_version:
                     raise VersionConflict(stream, expected_version, version)
-                sealed = seal(stream, version, digest, events, self._now())
+                sealed = sealing(digest)
                 positions = await _insert(connection, sealed)
         except IntegrityError as error:  # on PostgreSQL, somebody committed between our two statements
             raise VersionConflict(stream, expected_version, await self._version(stream)) from error

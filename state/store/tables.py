@@ -8,6 +8,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     Index,
     Integer,
     LargeBinary,
@@ -23,7 +24,7 @@ from sqlalchemy.types import TypeEngine
 
 from state.store.chain import utc_text
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every schema revision in order; the last is the one this program works with."""
 
 VERSION_TABLE = "interlock_version"
@@ -99,3 +100,66 @@ evidence = Table(
     Column("size", POSITION, nullable=False),
 )
 """`bytes` is one zstd frame; `digest` and `size` are of what is in it."""
+
+projections = Table(
+    "projections",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("position", POSITION, nullable=False),
+)
+"""How far each projection has taken in the events."""
+
+services = Table(
+    "services",
+    metadata,
+    Column("service", Text, primary_key=True),
+    Column("stream", Text, nullable=False),
+    Column("rollout", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("revision", String(64)),
+    Column("revision_since", UtcTime),
+    Column("updated_at", UtcTime, nullable=False),
+)
+"""What each service stands at: its newest rollout, how that stands or ended, the revision last proven, since when."""
+
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("rollout", Text, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("revision", String(64), nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("action", Text),
+    Column("verdict", Text),
+    Column("error_code", Text),
+    Column("error", Text),
+    Column("summary", Text),
+    Column("exit_code", Integer),
+    Column("dark_s", Float),
+    Column("engine_version", Text),
+    Column("version", Integer, nullable=False),
+    Column("requested_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("concluded_at", UtcTime),
+    Index("ix_rollouts_service_requested_at", "service", "requested_at"),
+)
+"""Each rollout as a line. `state` is `requested`, `planned`, `running` or the ending; `error` is the first failure."""
+
+acceptance = Table(
+    "acceptance",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("side", Text, primary_key=True),
+    Column("round", Integer, primary_key=True),
+    Column("service", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("accept_length", Float, nullable=False),
+    Column("sample", Integer, nullable=False),
+    Column("judged_at", UtcTime, nullable=False),
+    Index("ix_acceptance_service_judged_at", "service", "judged_at"),
+)
+"""The mean accept length at each judgement that knew one: tokens for each target step, bonus included."""

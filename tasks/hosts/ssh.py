@@ -84,7 +84,7 @@ class SshHost:
         shell = await self._run(command, b"", f"batch of {len(argvs)} argvs", timeout_s)
         found = split_frames(shell.stdout, shell.stderr, mark, len(argvs))
         if len(found) < len(argvs):
-            why = shell.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = [line for line in shell.stderr.decode("utf-8", "replace").splitlines() if line and mark not in line]
             raise self._session.unreachable(
                 f"the shell of a batch ended at argv {len(found) + 1} of {len(argvs)}, status {shell.status}: "
                 + (why[-1] if why else "no stderr")
@@ -92,11 +92,11 @@ class SshHost:
         return found
 
     async def _run(self, command: str, stdin: bytes, what: str, timeout_s: float) -> Completed:
-        connection = await self._session.connection()
+        await self._session.connection()
         session = Exec(stdin)
         try:
             async with asyncio.timeout(timeout_s), self._slots:
-                await self._start(connection, session, command)
+                await self._start(session, command)
                 await session.ended.wait()
         except TimeoutError:
             raise DeadlineExceeded(f"`{what}` on {self._name}", timeout_s) from None
@@ -106,15 +106,17 @@ class SshHost:
             raise self._session.unreachable(f"the connection was lost while `{what}` ran")
         return completed
 
-    async def _start(self, connection: asyncssh.SSHClientConnection, session: Exec, command: str) -> None:
+    async def _start(self, session: Exec, command: str) -> None:
         if (size := len(command.encode())) > LONGEST_COMMAND:
             raise ValueError(f"A command of {size} bytes is longer than the {LONGEST_COMMAND} that Linux takes")
         try:
-            await connection.create_session(lambda: session, command, encoding=None, request_pty=False)
+            await self._session.opened(
+                lambda connection: connection.create_session(lambda: session, command, encoding=None, request_pty=False)
+            )
         except asyncssh.ChannelOpenError as error:
             raise self._session.unreachable(f"sshd opened no session: {error.reason}") from error
         except asyncssh.DisconnectError as error:
-            raise self._session.unreachable(f"the connection was lost: {error.reason}") from error
+            raise self._session.unreachable(f"the connection was lost at its start: {error.reason}") from error
 
     def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """As the port says. ArgvFailed, with its stderr, when the argv ends by itself with a bad status."""
@@ -122,11 +124,10 @@ class SshHost:
 
     @asynccontextmanager
     async def _follow(self, argv: Argv) -> AsyncIterator[AsyncIterator[bytes]]:
-        connection = await self._session.connection()
         session = Follow()
         async with self._slots:
             try:
-                await self._start(connection, session, shlex.join((*_CLEAN, *elevate(argv, self._login.become))))
+                await self._start(session, shlex.join((*_CLEAN, *elevate(argv, self._login.become))))
                 yield self._lines(argv, session)
             finally:
                 session.end()
@@ -142,7 +143,7 @@ class SshHost:
             raise ArgvFailed(self._name, argv.words, completed.status, stderr)
 
     def transport(self) -> httpx.AsyncBaseTransport:
-        return TunnelledTransport(self._session.connection)
+        return TunnelledTransport(self._session.opened)
 
     async def aclose(self) -> None:
         await self._session.aclose()

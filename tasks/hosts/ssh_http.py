@@ -8,7 +8,9 @@ import asyncssh
 import httpcore
 import httpx
 
-Connect = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
+Streams = tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]
+Opening = Callable[[asyncssh.SSHClientConnection], Awaitable[Streams]]
+Opened = Callable[[Opening], Awaitable[Streams]]
 
 
 class TunnelledTransport(httpx.AsyncBaseTransport):
@@ -17,8 +19,8 @@ class TunnelledTransport(httpx.AsyncBaseTransport):
     Plain http alone: the words travel inside SSH, and a URL with 127.0.0.1 never leaves the host.
     """
 
-    def __init__(self, connect: Connect) -> None:
-        self._pool = httpcore.AsyncConnectionPool(network_backend=_Backend(connect), max_connections=None)
+    def __init__(self, opened: Opened) -> None:
+        self._pool = httpcore.AsyncConnectionPool(network_backend=_Backend(opened), max_connections=None)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.scheme != "http":
@@ -76,8 +78,8 @@ def _translated(error: Exception, request: httpx.Request) -> httpx.TransportErro
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
 
     async def connect_tcp(
         self,
@@ -89,8 +91,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                connection = await self._connect()
-                reader, writer = await connection.open_connection(host, port)
+                reader, writer = await self._opened(lambda connection: connection.open_connection(host, port))
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"{host}:{port} did not answer within {timeout} s") from error
         except asyncssh.ChannelOpenError as error:

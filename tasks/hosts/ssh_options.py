@@ -78,7 +78,7 @@ def target(login: Login) -> Target:
     given = _given(login, login.address, login.user, login.port)
     found = _configured(given)
     if login.client_keys:
-        given["client_keys"] = [str(Path(path).expanduser()) for path in login.client_keys]
+        given["client_keys"] = [_readable("client key", path) for path in login.client_keys]
     if (pinned := login.pinned()) is not None:
         # No certificate, and no other key of the same host, is what was pinned.
         given |= {"known_hosts": ([pinned], [], []), "x509_trusted_certs": None}
@@ -124,10 +124,16 @@ def _known_hosts(
 ) -> list[str] | tuple[list[str], ...]:
     """Files to look host keys up in. Never None, the value by which asyncssh (2.24) would stop to check."""
     if path is not None:
-        if not Path(path).expanduser().is_file():
-            raise ValueError(f"there is no known_hosts file `{path}`")
-        return [str(Path(path).expanduser())]
+        return [_readable("known_hosts file", path)]
     listed = configured.known_hosts if isinstance(configured.known_hosts, list) else []
     files = [Path(str(name)).expanduser() for name in listed or _USUAL_KNOWN_HOSTS]
     found = [str(name) for name in files if name.is_file()]
     return found or ([], [], [])
+
+
+def _readable(kind: str, path: str) -> str:
+    try:
+        Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise ValueError(f"the {kind} `{path}` cannot be read: {error.strerror}") from error
+    return str(Path(path).expanduser())

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import asyncssh
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
@@ -12,6 +13,9 @@ from tasks.hosts.ssh_options import Login, Target, hop_target, target
 
 # What may pass by itself. A refused key or host key is not among them: knocking again only fills the host's log.
 _PASSING = (OSError, asyncssh.ConnectionLost)
+_DEAD = (asyncssh.OPEN_CONNECT_FAILED, "SSH connection closed")  # asyncssh 2.24, of a channel that it could not ask for
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -48,6 +52,20 @@ class Session:
             if self._kept is None or self._kept.is_closed():
                 self._kept = await self._reach()
             return self._kept
+
+    async def opened(self, opening: Callable[[asyncssh.SSHClientConnection], Awaitable[T]]) -> T:
+        """What `opening` opens on the connection; once more on a new one where the kept one turns out to be dead.
+
+        That is safe: the loss shows before the channel stands, so that nothing was asked of the host.
+        """
+        connection = await self.connection()
+        try:
+            return await opening(connection)
+        except asyncssh.ChannelOpenError as error:
+            if (error.code, error.reason) != _DEAD:
+                raise
+        await connection.wait_closed()
+        return await opening(await self.connection())
 
     async def aclose(self) -> None:
         async with self._opening:
@@ -100,6 +118,8 @@ class Session:
                 return self.unreachable(f"the key of user `{self.login.user}` was refused ({self._offered()})")
             case TimeoutError():
                 return self.unreachable(f"no answer within {self.login.connect_timeout_s:g} s")
+            case ConnectionRefusedError():
+                return self.unreachable("connection refused")
             case OSError():
                 return self.unreachable(error.strerror or str(error))
             case asyncssh.DisconnectError():

@@ -54,8 +54,14 @@ def login(sshd: PracticeSshd, directory: Path, **changes: object) -> Login:
     """How `sshd` is reached: its key pinned, one client key, no configuration file of whoever runs the tests."""
     path = directory / "id_ed25519"
     client_key().write_private_key(str(path))
-    given = {"host_key": sshd.host_public_key, "client_keys": (str(path),), "config": (), "become": "sudo"}
-    return Login(sshd.address, USER, **(given | changes))  # type: ignore[arg-type]  # the fields of Login, by name
+    given = {
+        "user": USER,
+        "host_key": sshd.host_public_key,
+        "client_keys": (str(path),),
+        "config": (),
+        "become": "sudo",
+    }
+    return Login(sshd.address, **(given | changes))  # type: ignore[arg-type]  # the fields of Login, by name
 
 
 @asynccontextmanager

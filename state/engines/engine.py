@@ -1,0 +1,84 @@
+"""The `Engine` port: what verification needs to know of an engine, and where each engine is registered."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from state.claims import Claim, Fact
+from state.errors import UsageInvalid
+from state.evidence import Evidence
+from state.target import Target
+
+ENGINES = ("sglang",)
+"""Engines that can be verified; one line an engine, whose knowledge is in `state/engines/NAME/verification.py`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpQuestion:
+    """A request to the engine's endpoint: method, path and JSON body (None: no body)."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a generating request brought: its text, how many tokens, and the model's own figures where it gives them."""
+
+    text: str
+    tokens: int | None
+    finish_reason: str | None
+
+
+class Engine(Protocol):
+    """Pure knowledge of one engine. A third engine is a folder with `verification.ENGINE` and a line in `ENGINES`."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def environment_prefixes(self) -> tuple[str, ...]:
+        """Variables of the process that are read as evidence; all others are kept by name alone."""
+        ...
+
+    def derive(self, target: Target) -> tuple[Claim, ...]:
+        """The claims that follow from what the target asks of the engine."""
+        ...
+
+    def facts(self, target: Target, evidence: Evidence) -> tuple[Fact, ...]:
+        """What the evidence says about the engine's part; a metric without evidence has value None."""
+        ...
+
+    def probes(self) -> Mapping[str, HttpQuestion]:
+        """Questions by evidence name (`server-info`, `models`, `metrics`), all without side effects."""
+        ...
+
+    def generation(self, prompt: str, tokens: int, *, exact: bool) -> HttpQuestion:
+        """A request that generates at temperature 0; `exact` asks for exactly that many tokens."""
+        ...
+
+    def chat(self, model: str, prompt: str, tokens: int, *, stream: bool) -> HttpQuestion:
+        """A chat request at temperature 0."""
+        ...
+
+    def reply(self, body: bytes) -> Reply | None:
+        """What a generation or chat answer (streamed ones too) brought; None if the body is no such answer."""
+        ...
+
+    def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
+        """How to ask the installed engine for its version without starting it; None where there is no quick way."""
+        ...
+
+    def help_argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """How to ask the installed engine which flags it accepts."""
+        ...
+
+
+def engine_for(kind: str) -> Engine:
+    """Raises UsageInvalid for an engine that cannot be verified yet."""
+    if kind not in ENGINES:
+        raise UsageInvalid(f"No engine `{kind}` is known", hint=f"`engine.kind` is one of {', '.join(ENGINES)}")
+    engine: Engine = importlib.import_module(f"state.engines.{kind}.verification").ENGINE
+    return engine

@@ -1,0 +1,251 @@
+"""The claims that follow from what is asked of SGLang (versions 0.4.6 to 0.5.23; reference/engines.md, sections 0 to 4)."""
+
+from collections.abc import Iterator
+
+from state.claims import Claim
+from state.engines.sglang.flags import release
+from state.target import Target
+
+ALIASES = {"NEXTN": "EAGLE"}
+"""NEXTN is rewritten to EAGLE while arguments are resolved, in every release read; the log never says NEXTN."""
+
+HYBRIDS = ("Qwen3_5", "Qwen3Next", "NemotronH", "FalconH1", "Jamba", "GraniteMoeHybrid", "BailingMoeLinear")
+"""Architectures with Mamba or linear attention state, which speculation must keep right."""
+
+WITHOUT_DRAFT = ("NGRAM",)
+UNCHECKED = ("host", "port", "api_key", "admin_api_key", "log_level", "config")
+
+INSTALL = "see `interlock show` for the engine's own start-up lines"
+NO_SPECULATION = (
+    "the engine did not take the flag: look for a later drop-in or wrapper, a release that renamed it, "
+    "or a model that does not support it"
+)
+USELESS = (
+    "the draft accepts nothing: check that the checkpoint holds `mtp.` tensors (model.safetensors.index.json) and that "
+    "the draft is not quantised like the target (`speculative_draft_model_quantization: unquant`)"
+)
+
+
+def derive(target: Target) -> tuple[Claim, ...]:
+    """Claims by plane, in the order in which they are judged."""
+    return (
+        *_identity(target),
+        *_control(target),
+        *_data(target),
+        *_resource(target),
+        *_function(target),
+        *_speculation(target),
+    )
+
+
+def speculative(target: Target) -> str | None:
+    """The effective algorithm that the target should run with, None where it asks for no speculation."""
+    asked = target.arguments.get("speculative_algorithm")
+    return ALIASES.get(str(asked).upper(), str(asked).upper()) if asked else None
+
+
+def hybrid(target: Target) -> bool:
+    return any(name.startswith(HYBRIDS) for name in target.architectures)
+
+
+def ranks(target: Target) -> int:
+    """Processes that load weights: tensor times pipeline parallel; data parallel copies load their own."""
+    sizes = [target.arguments.get(name) or 1 for name in ("tp_size", "pp_size")]
+    return int(sizes[0]) * int(sizes[1])
+
+
+def _identity(target: Target) -> Iterator[Claim]:
+    def claim(name: str, statement: str, metric: str, expected: object, source: str, remedy: str) -> Claim:
+        return Claim(
+            name=name, plane="identity", statement=statement, metric=metric, relation="equals", expected=expected,
+            source=source, remedy=remedy,
+        )  # fmt: skip
+
+    yield claim(
+        "active",
+        f"{target.unit} is active",
+        "unit.state",
+        "active",
+        "systemctl show",
+        f"see `systemctl status {target.unit}`",
+    )
+    yield claim(
+        "one-start", "it is still the start that was made", "unit.same_start", True, "systemctl show",
+        "somebody or something restarted the service meanwhile",
+    )  # fmt: skip
+    yield claim(
+        "no-restart",
+        "it has not restarted",
+        "unit.restarts",
+        0,
+        "systemctl show",
+        "read the first failing start in the journal",
+    )
+    yield claim(
+        "argv", "the running process has the arguments of the revision", "process.argv", list(target.argv), "/proc/PID/cmdline",
+        "a drop-in or a wrapper changes ExecStart: see `systemctl cat`",
+    )  # fmt: skip
+    yield claim(
+        "port-ours", f"nobody else answers on {target.endpoint}", "port.ours", True, "ss and the cgroup",
+        "another process holds the port: stop it, or choose another port",
+    )  # fmt: skip
+    yield claim(
+        "no-strangers", "no older process writes into this start's journal", "journal.strangers", 0, "journal",
+        "an old process outlived its stop: end it, and set KillMode=control-group",
+    )  # fmt: skip
+
+
+def _control(target: Target) -> Iterator[Claim]:
+    for name, asked in target.arguments.items():
+        if name in UNCHECKED or name == "mem_fraction_static" or asked is None or name == "speculative_algorithm":
+            continue
+        yield _argument(name, asked)
+    yield _algorithm(target)
+    if speculative(target) and _overlap_expected(target) and "disable_overlap_schedule" not in target.arguments:
+        yield _argument("disable_overlap_schedule", False, "overlap scheduling stays on beside speculation")
+    if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):
+        yield _strategy(target)
+    yield Claim(
+        name="adjustments", plane="control", statement="the engine changed no setting that matters by itself",
+        metric="adjustments.unexpected", relation="equals", expected=[], source="engine log",
+        remedy="ask for the value that the engine insists on, or for a combination that it supports",
+    )  # fmt: skip
+
+
+def _argument(name: str, asked: object, statement: str = "", plane: str = "control") -> Claim:
+    return Claim.model_validate(
+        {
+            "name": name.replace("_", "-"),
+            "plane": plane,
+            "statement": statement or f"{name} is {asked}",
+            "metric": f"argument.{name}",
+            "relation": "equals",
+            "expected": asked,
+            "source": "/server_info and the engine's arguments line",
+            "remedy": NO_SPECULATION
+            if name.startswith("speculative")
+            else f"the engine runs with another {name}; {INSTALL}",
+        }
+    )
+
+
+def _algorithm(target: Target) -> Claim:
+    effective = speculative(target)
+    asked = target.arguments.get("speculative_algorithm")
+    alias = f" ({asked} was asked for; an alias)" if effective and asked and str(asked).upper() != effective else ""
+    return Claim(
+        name="speculative-algorithm",
+        plane="control",
+        statement=f"speculative_algorithm is {effective}{alias}" if effective else "no speculation is configured",
+        metric="argument.speculative_algorithm",
+        relation="equals",
+        expected=effective or "none",
+        source="/server_info and the engine's arguments line",
+        remedy=NO_SPECULATION if effective else "something else asks for speculation: see `systemctl cat`",
+    )
+
+
+def _overlap_expected(target: Target) -> bool:
+    """From 0.5.11 on by default; before, only by SGLANG_ENABLE_SPEC_V2=1 (0.5.4 on)."""
+    if target.environment.get("SGLANG_ENABLE_SPEC_V2") in ("1", "true", "True"):
+        return True
+    return target.engine_version is None or release(target.engine_version) >= (0, 5, 11)
+
+
+def _has_strategy(target: Target) -> bool:
+    return target.engine_version is None or release(target.engine_version) >= (0, 5, 8)
+
+
+def _asks_strategy(target: Target) -> bool:
+    return any(name in target.arguments for name in ("mamba_scheduler_strategy", "mamba_radix_cache_strategy"))
+
+
+def _strategy(target: Target) -> Claim:
+    return Claim(
+        name="mamba-strategy",
+        plane="control",
+        statement="the hybrid model's state is kept right under speculation (strategy extra_buffer)",
+        metric="argument.mamba_strategy",
+        relation="one-of",
+        expected=["extra_buffer", "extra_buffer_lazy"],
+        source="/server_info and the engine's arguments line",
+        remedy="ask for mamba_radix_cache_strategy: extra_buffer (mamba_scheduler_strategy before 0.5.14), with the radix cache on",
+    )
+
+
+def _data(target: Target) -> Iterator[Claim]:
+    if speculative(target) and speculative(target) not in WITHOUT_DRAFT:
+        yield Claim(
+            name="draft-weights", plane="data", statement=f"draft weights are loaded on each of {ranks(target)} ranks",
+            metric="draft.ranks", relation="equals", expected=ranks(target), source="engine log",
+            remedy="the draft was not loaded everywhere: check speculative_draft_model_path and the checkpoint",
+        )  # fmt: skip
+        yield Claim(
+            name="draft-even", plane="data", statement="every rank holds the same share of the draft",
+            metric="draft.spread", relation="at-most", expected=0.1, source="engine log",
+            remedy="one rank loaded less than the others: its shard of the checkpoint may be cut",
+        )  # fmt: skip
+    yield Claim(
+        name="not-simulated", plane="data", statement="acceptance is not simulated", metric="environment.simulated",
+        relation="equals", expected=False, source="/proc/PID/environ",
+        remedy="remove SGLANG_SIMULATE_ACC_LEN from the unit and its environment files",
+    )  # fmt: skip
+
+
+def _resource(target: Target) -> Iterator[Claim]:
+    fraction = target.arguments.get("mem_fraction_static")
+    if fraction is not None:
+        yield _argument("mem_fraction_static", fraction, plane="resource")
+    if target.drivers:
+        yield Claim(
+            name="gpu-drivers", plane="resource", statement=f"{len(target.drivers)} GPUs are on the drivers of the map",
+            metric="gpu.drivers", relation="equals", expected=dict(target.drivers), source="sysfs",
+            remedy="see `journalctl -k` on the GPU host for what the kernel refused",
+        )  # fmt: skip
+    yield Claim(
+        name="kernel-quiet", plane="resource", statement="the kernel reported no fault since the start", metric="kernel.faults",
+        relation="equals", expected=0, source="kernel log", remedy="read the first fault, later ones follow from it: `interlock inspect --kind kernel`",
+    )  # fmt: skip
+
+
+def _function(target: Target) -> Iterator[Claim]:
+    yield Claim(
+        name="answers", plane="function", statement="questions with checkable answers are answered rightly, also two at a time and streamed",
+        metric="answers.right", relation="at-least", expected=0.75, minimum_sample=8, source="our own requests",
+        remedy="the model answers, but wrongly: compare with speculation off, and check the chat template and quantisation",
+    )  # fmt: skip
+    yield Claim(
+        name="not-degenerate", plane="function", statement="no answer is degenerate", metric="answers.degenerate", relation="equals",
+        expected=0, minimum_sample=4, source="our own requests",
+        remedy="repetition or garbage in the answers: compare with speculation off; a high acceptance is no merit by itself",
+    )  # fmt: skip
+    yield Claim(
+        name="model-named", plane="function", statement="the models endpoint names the model", metric="models.named", relation="equals",
+        expected=True, source="/v1/models", remedy="another server or another model answers here",
+    )  # fmt: skip
+
+
+def _speculation(target: Target) -> Iterator[Claim]:
+    if not speculative(target):
+        yield Claim(
+            name="speculation-off", plane="speculation", statement="decode records carry no acceptance figures",
+            metric="speculation.state", relation="equals", expected="off", source="engine log", minimum_sample=1,
+            remedy="speculation runs although it is not asked for: see `systemctl cat`",
+        )  # fmt: skip
+        return
+    adaptive = bool(target.arguments.get("speculative_adaptive"))
+    yield Claim(
+        name="speculation-active", plane="speculation", statement="the scheduler reports accepted drafts",
+        metric="speculation.state", relation="equals", expected="active", source="engine log", minimum_sample=1,
+        remedy=USELESS,
+    )  # fmt: skip
+    yield Claim(
+        name="accepted-per-request", plane="speculation", statement="our own requests were served with accepted drafts",
+        metric="requests.accept_length", relation="at-least", expected=1.0 if adaptive else 1.05, confidence=0.95, minimum_sample=3,
+        source="meta_info of /generate", remedy=USELESS,
+    )  # fmt: skip
+    yield Claim(
+        name="figures-agree", plane="speculation", statement="log and per-request figures of acceptance agree",
+        metric="speculation.disagreement", relation="at-most", expected=0.3, source="engine log and meta_info",
+        remedy="one of the figures means something else in this release: compare both in `interlock show`",
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""What the evidence of a verification says about SGLang: arguments, draft weights, answers, acceptance."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from state.claims import Fact
+from state.engines.sglang.claims import WITHOUT_DRAFT, speculative
+from state.evidence import JOURNAL, Evidence
+from state.inspection.report import Boot
+from state.target import Target
+
+SERVER_INFO, MODELS, ANSWERS, GENERATIONS, ENVIRON = "server-info", "models", "answers", "generations", "environ"
+
+HARMLESS = frozenset(
+    {
+        "algorithm-alias", "draft-tokens", "overlap-on", "max-running-requests", "mixed-chunk-off", "scheduler-strategy",
+        "chunked-prefill", "topk", "deprecated-flag",
+    }
+)  # fmt: skip
+"""Changes that the engine makes by itself and that only tune; the others change what was asked for."""
+
+STRATEGY = ("mamba_radix_cache_strategy", "mamba_scheduler_strategy")
+
+
+def read_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
+    return (
+        *_arguments(target, evidence),
+        *_adjustments(target, evidence),
+        *_draft(target, evidence),
+        *_environment(evidence),
+        *_answers(target, evidence),
+        *_speculation(target, evidence),
+    )
+
+
+def _arguments(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    sources = _argument_sources(evidence)
+    names = [n for n in target.arguments if n not in ("speculative_algorithm", *STRATEGY)]
+    for name in dict.fromkeys([*names, "disable_overlap_schedule"]):
+        yield _argument(f"argument.{name}", name, sources, evidence)
+    algorithm = _argument("argument.speculative_algorithm", "speculative_algorithm", sources, evidence)
+    yield algorithm.model_copy(update={"value": _algorithm(algorithm, sources)})
+    strategy = next((n for n in STRATEGY if any(n in seen for seen in sources.values())), STRATEGY[0])
+    for metric in dict.fromkeys(["argument.mamba_strategy", *(f"argument.{n}" for n in STRATEGY if n in target.arguments)]):
+        yield _argument(metric, strategy, sources, evidence)
+
+
+def _argument_sources(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
+    info, boot = evidence.json(SERVER_INFO), evidence.boot
+    sources: dict[str, Mapping[str, Any]] = {}
+    if isinstance(info, dict):
+        sources["/server_info"] = info
+    if boot and boot.arguments is not None:
+        sources["the log"] = boot.arguments
+    return sources
+
+
+def _argument(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> Fact:
+    """The effective value; None, with a sentence, where the sources do not have it or contradict each other."""
+    seen = {source: values[name] for source, values in sources.items() if name in values}
+    cite = evidence.cite(SERVER_INFO, JOURNAL)
+    if not seen:
+        return Fact(metric=metric, text=f"neither /server_info nor the log shows {name}", sample=0, evidence=cite)
+    values = list(seen.values())
+    if any(value != values[0] for value in values):
+        said = ", ".join(f"{source} says {value!r}" for source, value in seen.items())
+        return Fact(metric=metric, text=f"{name}: {said}", evidence=cite)
+    text = f"{name}={values[0]!r} in {' and '.join(seen)}"
+    return Fact(metric=metric, value=values[0], sample=len(seen), text=text, evidence=cite)
+
+
+def _algorithm(fact: Fact, sources: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The algorithm's name, `none` where a source shows that there is none, None where nothing shows it."""
+    shown = any("speculative_algorithm" in values for values in sources.values())
+    if fact.value is None:
+        return "none" if shown and "says" not in fact.text else None
+    return str(fact.value)
+
+
+def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    boot = evidence.boot
+    if boot is None or boot.arguments is None:
+        yield Fact(metric="adjustments.unexpected", text="the log of this start does not show its arguments", sample=0)
+        return
+    wanted = {"overlap-off"} if target.arguments.get("disable_overlap_schedule") else set()
+    odd = [a for a in boot.adjustments if a.code not in HARMLESS | wanted]
+    text = "; ".join(a.text for a in odd) or (
+        "only allowed ones: " + ", ".join(sorted({a.code for a in boot.adjustments})) if boot.adjustments else "none"
+    )
+    yield Fact(
+        metric="adjustments.unexpected", value=[a.code for a in odd], sample=len(boot.adjustments), text=text,
+        evidence=evidence.cite(JOURNAL),
+    )  # fmt: skip
+
+
+def _draft(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    boot = evidence.boot
+    if not speculative(target) or speculative(target) in WITHOUT_DRAFT or boot is None or boot.stage is None:
+        return
+    loads = {w.rank: w for w in boot.weights if w.role == "draft"}
+    gbs = [w.gb for w in loads.values() if w.gb is not None]
+    names = ", ".join(sorted({w.class_ for w in loads.values()}))
+    each = f", {min(gbs):.2f} GB each" if gbs and max(gbs) - min(gbs) < 0.01 else f", {min(gbs):.2f} to {max(gbs):.2f} GB" if gbs else ""
+    text = f"{names} on {len(loads)} ranks{each}" if loads else "no second load of weights in the log"
+    cite = evidence.cite(JOURNAL)
+    yield Fact(metric="draft.ranks", value=len(loads), sample=len(loads), text=text, evidence=cite)
+    spread = (max(gbs) - min(gbs)) / max(gbs) if gbs and max(gbs) > 0 else None
+    yield Fact(metric="draft.spread", value=spread, sample=len(gbs), text=text, evidence=cite)
+
+
+def _environment(evidence: Evidence) -> Iterator[Fact]:
+    variables = evidence.json(ENVIRON)
+    if not isinstance(variables, dict):
+        return
+    simulated = "SGLANG_SIMULATE_ACC_LEN" in variables
+    text = "SGLANG_SIMULATE_ACC_LEN is set" if simulated else "SGLANG_SIMULATE_ACC_LEN is not in the process's environment"
+    yield Fact(metric="environment.simulated", value=simulated, text=text, evidence=evidence.cite(ENVIRON))
+
+
+def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    answers = evidence.json(ANSWERS)
+    if isinstance(answers, list) and answers:
+        cite, count = evidence.cite(ANSWERS), len(answers)
+        right = sum(bool(a.get("right")) for a in answers)
+        wrong = next((a for a in answers if not a.get("right")), None)
+        text = f"{right} of {count} right" + (f"; {wrong['prompt']!r} got {wrong.get('shown', '')!r}" if wrong else "")
+        yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
+    judged = [a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or [] if a.get("degenerate") is not None]
+    if judged:
+        bad = [a for a in judged if a["degenerate"]]
+        text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
+        yield Fact(
+            metric="answers.degenerate", value=len(bad), sample=len(judged), text=text, evidence=evidence.cite(ANSWERS, GENERATIONS)
+        )
+    models = evidence.json(MODELS)
+    if isinstance(models, dict) and isinstance(models.get("data"), list):
+        ids = [str(m.get("id")) for m in models["data"] if isinstance(m, dict)]
+        wanted = target.arguments.get("served_model_name") or target.arguments.get("model_path")
+        yield Fact(metric="models.named", value=wanted in ids, text=f"it names {', '.join(ids)}", evidence=evidence.cite(MODELS))
+
+
+def _speculation(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    boot = evidence.boot
+    yield _state(boot, evidence)
+    lengths = accept_lengths(evidence.json(GENERATIONS) or [])
+    if not lengths:
+        return
+    mean = fmean(lengths)
+    shown = f"accept length {mean:.2f} over {len(lengths)} of our requests"
+    cite = evidence.cite(GENERATIONS)
+    yield Fact(metric="requests.accept_length", value=mean, sample=len(lengths), samples=tuple(lengths), text=shown, evidence=cite)
+    logged = boot.speculation.accept_length.mean if boot and boot.speculation.accept_length else None
+    apart = abs(logged - mean) / max(logged, mean) if logged else None
+    text = f"log {logged:.2f}, our requests {mean:.2f}" if logged else "the log has no accept length yet"
+    yield Fact(
+        metric="speculation.disagreement", value=apart, sample=len(lengths), text=text, evidence=evidence.cite(JOURNAL, GENERATIONS)
+    )
+
+
+def _state(boot: Boot | None, evidence: Evidence) -> Fact:
+    speculation = boot.speculation if boot else None
+    if speculation is None or speculation.state in (None, "configured"):
+        return Fact(metric="speculation.state", sample=0, text="no decode record with or without acceptance figures yet")
+    length = speculation.accept_length
+    figures = f": accept length {length.mean:.2f} over {speculation.samples} records" if length else ""
+    if not length and speculation.accepted_tokens is not None:
+        figures = f": {speculation.accepted_tokens} of {speculation.drafted_tokens} drafts accepted"
+    sample = max(1, speculation.samples)
+    return Fact(
+        metric="speculation.state", value=speculation.state, sample=sample, text=f"{speculation.state}{figures}",
+        evidence=evidence.cite(JOURNAL),
+    )  # fmt: skip
+
+
+def accept_lengths(generations: Sequence[Mapping[str, Any]]) -> list[float]:
+    """(completion tokens - 1) / verify calls of each of our requests: the first token comes from prefill, not from a
+    verify step, so this matches the log's accept len (0.4.6 to 0.5.23)."""
+    lengths = []
+    for generation in generations:
+        verified, tokens = generation.get("verify_calls"), generation.get("tokens")
+        if verified and tokens and tokens > 1:
+            lengths.append((tokens - 1) / verified)
+    return lengths

@@ -1,0 +1,241 @@
+"""The events of a rollout: typed, frozen, versioned, and encoded for the store.
+
+An action's intent is recorded before its effect (`ActionStarted`), its fact after it: a success event of the action's
+own type, or `ActionFailed`. `action` is the action's key, the same in all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from state.claims import Fact, Outcome, Verdict
+from state.errors import HistoryCorrupt, InterlockError
+from state.model import Value
+from state.plan import Plan
+from state.revision import Revision
+from state.store.port import NewEvent, RecordedEvent
+
+Side = Literal["new", "old"]
+Direction = Literal["do", "undo"]
+Purpose = Literal["rollout", "rollback", "verify"]
+Ending = Literal[
+    "promoted",
+    "unchanged",
+    "verified",
+    "unproven",
+    "rolled-back",
+    "aborted",
+    "refused",
+    "cancelled",
+    "superseded",
+    "stranded",
+]
+
+
+class ErrorFacts(Value):
+    """An error as it is recorded: its wire name, its sentence, its hint."""
+
+    code: str
+    message: str
+    hint: str = ""
+    retryable: bool = False
+    exit_code: int = 1
+
+    @classmethod
+    def of(cls, error: InterlockError) -> "ErrorFacts":
+        return cls(
+            code=error.code,
+            message=str(error),
+            hint=error.hint,
+            retryable=error.retryable,
+            exit_code=error.exit_code,
+        )
+
+
+class EvidenceItem(Value):
+    """A named piece of raw evidence in the evidence store; `size` in bytes before compression."""
+
+    digest: str
+    media_type: str
+    size: int
+
+
+class Event(Value):
+    """Base of all events; `wire` is the type's name in the store, `schema_version` counts its shapes."""
+
+    wire: ClassVar[str]
+    schema_version: ClassVar[int] = 1
+
+
+class RolloutRequested(Event):
+    wire: ClassVar[str] = "rollout-requested"
+    rollout: str
+    service: str
+    purpose: Purpose
+    revision: Revision
+    actor: str
+    reason: str
+    reviewed_plan: str | None = None
+
+
+class RolloutResumed(Event):
+    """A new orchestrator goes on with the stream; `session` counts them from 1, the first having been 0."""
+
+    wire: ClassVar[str] = "rollout-resumed"
+    session: int
+    actor: str
+
+
+class CancelRequested(Event):
+    wire: ClassVar[str] = "cancel-requested"
+    actor: str
+
+
+class ActionStarted(Event):
+    wire: ClassVar[str] = "action-started"
+    action: str
+    attempt: int
+
+
+class ActionFailed(Event):
+    wire: ClassVar[str] = "action-failed"
+    action: str
+    attempt: int
+    error: ErrorFacts
+
+
+class Succeeded(Event):
+    """Base of the facts that end an action."""
+
+    action: str
+    attempt: int
+
+
+class PlanMade(Succeeded):
+    wire: ClassVar[str] = "plan-made"
+    plan: Plan
+    digest: str
+
+
+class LeaseTaken(Succeeded):
+    """`fencing` maps each host to the number it now carries; `reverted` names hosts whose own timer had acted."""
+
+    wire: ClassVar[str] = "lease-taken"
+    holder: str
+    until: str
+    fencing: dict[str, int]
+    reverted: tuple[str, ...] = ()
+
+
+class PreflightPassed(Succeeded):
+    wire: ClassVar[str] = "preflight-passed"
+    checks: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    engine_version: str | None = None
+
+
+class BaselineRecorded(Succeeded):
+    """What ran before. `good` is False for a service that was down or did not answer."""
+
+    wire: ClassVar[str] = "baseline-recorded"
+    good: bool
+    summary: str
+    invocation: str = ""
+    main_pid: int = 0
+    pids: tuple[int, ...] = ()
+    evidence: dict[str, EvidenceItem] = {}
+
+
+class StepSucceeded(Succeeded):
+    """A step's state was read back as wanted. `facts` are the step's own, for instance a start's InvocationID."""
+
+    wire: ClassVar[str] = "step-succeeded"
+    step: int
+    direction: Direction
+    facts: dict[str, Any] = {}
+
+
+class ReadinessReached(Succeeded):
+    """A generation came back. `stages` maps each stage to the seconds from the start to its begin."""
+
+    wire: ClassVar[str] = "readiness-reached"
+    side: Side
+    seconds: float
+    stages: dict[str, float]
+
+
+class EvidenceGathered(Succeeded):
+    wire: ClassVar[str] = "evidence-gathered"
+    side: Side
+    round: int
+    items: dict[str, EvidenceItem]
+
+
+class Judged(Succeeded):
+    wire: ClassVar[str] = "judged"
+    side: Side
+    round: int
+    outcome: Outcome
+    verdicts: tuple[Verdict, ...]
+    facts: tuple[Fact, ...] = ()
+
+
+class EvidenceFrozen(Succeeded):
+    wire: ClassVar[str] = "evidence-frozen"
+    items: dict[str, EvidenceItem]
+
+
+class RolloutConcluded(Succeeded):
+    """How the rollout ended; `dark_s` is the time without an answer in seconds, None where it cannot be told."""
+
+    wire: ClassVar[str] = "rollout-concluded"
+    outcome: Ending
+    summary: str
+    exit_code: int
+    next_argvs: tuple[str, ...] = ()
+    dark_s: float | None = None
+
+
+class LeaseReleased(Succeeded):
+    wire: ClassVar[str] = "lease-released"
+
+
+EVENTS: Mapping[str, type[Event]] = {
+    cls.wire: cls
+    for cls in (
+        RolloutRequested,
+        RolloutResumed,
+        CancelRequested,
+        ActionStarted,
+        ActionFailed,
+        PlanMade,
+        LeaseTaken,
+        PreflightPassed,
+        BaselineRecorded,
+        StepSucceeded,
+        ReadinessReached,
+        EvidenceGathered,
+        Judged,
+        EvidenceFrozen,
+        RolloutConcluded,
+        LeaseReleased,
+    )
+}
+
+
+def encode(event: Event, metadata: Mapping[str, Any] | None = None) -> NewEvent:
+    return NewEvent(event.wire, event.schema_version, event.as_json(), dict(metadata or {}))
+
+
+def decode(recorded: RecordedEvent) -> Event:
+    """The typed event; raises HistoryCorrupt for a type or shape that this release does not know."""
+    cls = EVENTS.get(recorded.type)
+    if cls is None or recorded.schema_version > cls.schema_version:
+        raise HistoryCorrupt(
+            recorded.stream,
+            recorded.version,
+            f"its type `{recorded.type}/{recorded.schema_version}` is not known to this release",
+        )
+    try:
+        return cls.model_validate(dict(recorded.data))
+    except ValueError as error:
+        raise HistoryCorrupt(recorded.stream, recorded.version, f"its data do not fit `{recorded.type}`: {error}") from error

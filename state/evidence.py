@@ -1,0 +1,128 @@
+"""The raw evidence of one verification, by name, and the facts that need no knowledge of an engine."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from state.claims import Fact
+from state.inspection.kernel import read_kernel
+from state.inspection.log import LogReader
+from state.inspection.report import Boot, LogReport
+from state.target import Target
+
+JOURNAL, UNIT, CMDLINE, ENVIRON, CONTEXT = "journal", "unit", "cmdline", "environ", "context"
+LISTENERS, PROCESSES, DRIVERS, KERNEL = "listeners", "processes", "drivers", "kernel"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Bytes by name, with the digest each is kept under. `context` says which invocation and processes are meant."""
+
+    items: Mapping[str, bytes]
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.items
+
+    def text(self, name: str) -> str:
+        return self.items.get(name, b"").decode("utf-8", "replace")
+
+    def json(self, name: str) -> Any:
+        """The decoded JSON, None where there is none or it is cut."""
+        try:
+            return json.loads(self.items[name]) if name in self.items else None
+        except ValueError:
+            return None
+
+    def cite(self, *names: str) -> tuple[str, ...]:
+        return tuple(self.digests[name] for name in names if name in self.digests)
+
+    @cached_property
+    def context(self) -> Mapping[str, Any]:
+        found = self.json(CONTEXT)
+        return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def log(self) -> LogReport:
+        """The journal of this start alone: records of older processes are left out, whatever invocation they carry."""
+        reader = LogReader()
+        for line in self._own_lines():
+            reader.feed_line(line)
+        return reader.report()
+
+    @cached_property
+    def boot(self) -> Boot | None:
+        """The boot of the process that was started; the last one where the journal does not tell."""
+        main = self.context.get("main_pid")
+        boots = self.log.boots
+        return next((b for b in reversed(boots) if main in b.pids), boots[-1] if boots else None)
+
+    @cached_property
+    def stranger_records(self) -> int:
+        """Records that older processes wrote after the start."""
+        return sum(1 for line in self.items.get(JOURNAL, b"").splitlines() if _pid(line) in self._old)
+
+    def _own_lines(self) -> Iterator[bytes]:
+        old = self._old
+        return (line for line in self.items.get(JOURNAL, b"").splitlines() if not old or _pid(line) not in old)
+
+    @cached_property
+    def _old(self) -> frozenset[int]:
+        return frozenset(self.context.get("old_pids", ()))
+
+
+def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
+    """Identity of the process, drivers, kernel faults: what systemd, /proc, ss, sysfs and the kernel say."""
+    return (*_identity(evidence), *_ownership(evidence), *_hardware(target, evidence))
+
+
+def _identity(evidence: Evidence) -> Iterator[Fact]:
+    shown = dict(line.split("=", 1) for line in evidence.text(UNIT).splitlines() if "=" in line)
+    cite, want = evidence.cite(UNIT), evidence.context.get("invocation")
+    state = shown.get("ActiveState")
+    yield Fact(metric="unit.state", value=state, text=f"systemd says {state}" if state else "", evidence=cite)
+    seen = shown.get("InvocationID")
+    same = seen == want if seen and want else None
+    yield Fact(metric="unit.same_start", value=same, text=f"InvocationID {seen}, started as {want}" if seen else "", evidence=cite)
+    restarts = int(shown["NRestarts"]) - int(evidence.context.get("restarts", 0)) if "NRestarts" in shown else None
+    yield Fact(metric="unit.restarts", value=restarts, text=f"{restarts} restarts since the start", evidence=cite)
+    words = [w.decode("utf-8", "replace") for w in evidence.items.get(CMDLINE, b"").split(b"\0")[:-1]]
+    yield Fact(metric="process.argv", value=words or None, text=_argv_text(words), evidence=evidence.cite(CMDLINE))
+    strangers = evidence.stranger_records if JOURNAL in evidence else None
+    text = f"{strangers} journal records of older processes after the start"
+    yield Fact(metric="journal.strangers", value=strangers, text=text, evidence=evidence.cite(JOURNAL))
+
+
+def _ownership(evidence: Evidence) -> Iterator[Fact]:
+    pids, listening = evidence.json(PROCESSES), evidence.json(LISTENERS)
+    value, text = None, ""
+    if isinstance(pids, list) and isinstance(listening, list) and listening:
+        strangers = sorted(set(listening) - set(pids))
+        value = not strangers
+        text = f"the port is held by PID {', '.join(map(str, strangers or listening))}"
+    yield Fact(metric="port.ours", value=value, text=text, evidence=evidence.cite(LISTENERS, PROCESSES))
+
+
+def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    drivers = evidence.json(DRIVERS)
+    if isinstance(drivers, dict):
+        wrong = [f"{a} is on {drivers.get(a) or 'no driver'}" for a, d in target.drivers.items() if drivers.get(a) != d]
+        text = "; ".join(wrong) or f"{len(target.drivers)} devices on the drivers asked for"
+        yield Fact(metric="gpu.drivers", value=drivers, text=text, evidence=evidence.cite(DRIVERS))
+    if KERNEL in evidence:
+        faults = read_kernel(evidence.items[KERNEL].splitlines()).faults
+        text = "; ".join(f"{f.code} {f.device or ''}: {f.text}" for f in faults[:3]) or "no fault in the kernel log since the start"
+        yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL))
+
+
+def _argv_text(words: list[str]) -> str:
+    return f"the running process has {len(words)} words: {' '.join(words)[:160]}" if words else ""
+
+
+def _pid(line: bytes) -> int | None:
+    """The `_PID` of a journal record in JSON, without decoding the record."""
+    at = line.find(b'"_PID"')
+    digits = line[at + 6 : at + 24].lstrip(b' :"').split(b'"')[0] if at >= 0 else b""
+    return int(digits) if digits.isdigit() else None

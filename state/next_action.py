@@ -1,0 +1,189 @@
+"""What a rollout does next: a pure function of its history.
+
+Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, promotion. The first action that
+fails for good, a refuted or undecided claim, or a cancellation turns it backward: freeze the evidence, undo every step
+that was started, newest first, prove the old revision by its own claims, take down the guards. Each way is a list of
+keys; the next action is the first that is not done.
+"""
+
+from collections.abc import Iterator
+
+from state import action as actions
+from state.action import Action
+from state.events import Ending, ErrorFacts
+from state.rollout import Rollout, Trouble, troubled
+from state.steps import Step
+
+ATTEMPTS = 3
+"""Attempts an action gets while its errors are retryable; a policy may say otherwise (`policy.attempts`)."""
+
+ROUNDS = 3
+"""Rounds of traffic a verification gets while more samples could still decide a claim."""
+
+
+def next_action(rollout: Rollout) -> Action | None:
+    """The one action that the history asks for; None when the rollout has ended. The same history, the same action."""
+    if rollout.requested is None or rollout.released:
+        return None
+    if rollout.concluded:
+        keeps_lease = rollout.concluded.outcome == "stranded"
+        return actions.release() if rollout.leased and not keeps_lease else None
+    rollout = with_trouble(rollout)
+    if rollout.trouble:
+        return _backward(rollout, rollout.trouble)
+    return next((a for a in forward(rollout) if a.key not in rollout.done), None)
+
+
+def with_trouble(rollout: Rollout) -> Rollout:
+    """The rollout with the first cause, if its way forward holds one, told by its history alone."""
+    if rollout.trouble:
+        return rollout
+    for action in forward(rollout):
+        error = rollout.failed(action.key, attempt_limit(rollout))
+        if error:
+            return troubled(rollout, action.key, error)
+        if action.key not in rollout.done:
+            return rollout
+        if action.kind == "judge" and (doubt := _doubt(rollout, action)):
+            return troubled(rollout, action.key, doubt)
+    return rollout
+
+
+def attempt_limit(rollout: Rollout) -> int:
+    return rollout.requested.revision.policy.attempts if rollout.requested else ATTEMPTS
+
+
+def forward(rollout: Rollout) -> Iterator[Action]:
+    """The way forward as far as the history lets it be known."""
+    if rollout.session and rollout.leased:
+        yield actions.lease(str(rollout.session))
+    yield actions.plan()
+    plan = rollout.plan
+    if plan is None:
+        return
+    if rollout.requested and rollout.requested.purpose == "verify":
+        yield from _proving(rollout, "verified")
+        return
+    if plan.unchanged:
+        yield actions.conclude("unchanged")
+        return
+    yield actions.lease("0")
+    yield actions.preflight()
+    yield actions.baseline()
+    for index, step in enumerate(plan.steps):
+        yield actions.step(index, step.kind, "do")
+    yield actions.await_readiness("new")
+    yield from _proving(rollout, "promoted")
+
+
+def _proving(rollout: Rollout, ending: Ending) -> Iterator[Action]:
+    for round_ in range(1, ROUNDS + 1):
+        yield actions.verify("new", round_)
+        yield actions.judging("new", round_)
+        if not _again(rollout, "new", round_):
+            break
+    yield actions.freeze()
+    yield actions.conclude(ending)
+
+
+def _again(rollout: Rollout, side: str, round_: int) -> bool:
+    """Whether another round could decide: nothing refuted, something open that more samples may settle."""
+    judged = rollout.judged.get(f"{side}:{round_}")
+    if judged is None or judged.outcome != "inconclusive" or round_ >= ROUNDS:
+        return False
+    return any(v.more for v in judged.verdicts if v.outcome == "inconclusive")
+
+
+def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:
+    """Why a judgement turns the rollout back: refuted, or still open after its last round under policy `rollback`."""
+    judged = rollout.judged.get(f"{action.side}:{action.round}")
+    if judged is None or judged.outcome == "held" or _again(rollout, action.side, action.round):
+        return None
+    open_is_fine = rollout.requested is not None and rollout.requested.revision.policy.inconclusive == "accept"
+    if judged.outcome == "inconclusive" and open_is_fine:
+        return None
+    named = [v for v in judged.verdicts if v.outcome == judged.outcome]
+    first = named[0]
+    rest = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
+    code = f"claim-{judged.outcome}"
+    return ErrorFacts(code=code, message=f"{first.claim} {judged.outcome}: {first.reason}{rest}", hint=first.remedy)
+
+
+def _backward(rollout: Rollout, trouble: Trouble) -> Action:
+    if _superseded(rollout):
+        return actions.conclude("superseded")
+    if rollout.requested and rollout.requested.purpose == "verify":
+        return actions.conclude("unproven" if trouble.action.startswith("judge") else _ending(rollout))
+    for action in backward(rollout):
+        error = rollout.failed(action.key, attempt_limit(rollout))
+        if error and action.kind != "freeze":
+            return actions.conclude("stranded")
+        if action.kind == "judge" and _unproven(rollout, action):
+            return actions.conclude("stranded")
+        if action.key not in rollout.done and not error:
+            return action
+    return actions.conclude(_ending(rollout))
+
+
+def backward(rollout: Rollout) -> Iterator[Action]:
+    """Compensation newest first, over every step that was started; then the old revision's proof; then the guards."""
+    begun = tuple(reversed(begun_steps(rollout)))
+    outage = [(i, s) for i, s in begun if s.role == "outage"]
+    if rollout.session and rollout.leased:
+        yield actions.lease(str(rollout.session))
+    if _reverted(rollout):
+        yield actions.lease("reverted")
+    if outage:
+        yield actions.freeze()
+        for index, step in outage:
+            yield actions.step(index, step.kind, "undo")
+        if rollout.baseline is not None and rollout.baseline.good:
+            yield from _proving_old(rollout)
+    for index, step in begun:
+        if step.role == "guard":
+            yield actions.step(index, step.kind, "undo")
+
+
+def begun_steps(rollout: Rollout) -> tuple[tuple[int, Step], ...]:
+    """The steps whose intent is recorded, with their index in the plan. They count as possibly done."""
+    steps = rollout.plan.steps if rollout.plan else ()
+    return tuple((i, s) for i, s in enumerate(steps) if rollout.started(f"do:{i}:{s.kind}"))
+
+
+def _proving_old(rollout: Rollout) -> Iterator[Action]:
+    yield actions.await_readiness("old")
+    for round_ in range(1, ROUNDS + 1):
+        yield actions.verify("old", round_)
+        yield actions.judging("old", round_)
+        if not _again(rollout, "old", round_):
+            return
+
+
+def _unproven(rollout: Rollout, action: Action) -> bool:
+    """Whether the old revision failed its proof: anything refuted, or who it is and what it does left open."""
+    judged = rollout.judged.get(f"{action.side}:{action.round}")
+    if judged is None or judged.outcome == "held" or _again(rollout, action.side, action.round):
+        return False
+    essential = [v for v in judged.verdicts if v.plane in ("identity", "control", "function")]
+    return judged.outcome == "refuted" or any(v.outcome != "held" for v in essential) or not essential
+
+
+def _reverted(rollout: Rollout) -> bool:
+    """The host's own timer acted while a step was under way: the lease is taken anew before anything is undone."""
+    return rollout.started("lease:reverted") or any(e.code == "host-reverted" for e in rollout.failures.values())
+
+
+def _superseded(rollout: Rollout) -> bool:
+    """Somebody else's fencing number is on the host, or the lease is no longer ours: nothing more may be touched."""
+    lost = [e for key, e in rollout.failures.items() if key.startswith("lease:") and key != "lease:0"]
+    return any(e.code == "fenced-out" for e in rollout.failures.values()) or any(e.code == "lease-held" for e in lost)
+
+
+def _ending(rollout: Rollout) -> Ending:
+    """The ending of a rollout that left, or put back, everything as it was."""
+    begun = begun_steps(rollout)
+    if any(s.role == "outage" for _, s in begun):
+        return "rolled-back"
+    if rollout.cancelled:
+        return "cancelled"
+    return "aborted" if begun else "refused"

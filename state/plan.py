@@ -1,0 +1,178 @@
+"""The plan: the difference between the revision that is wanted and what was observed, as steps with their inverses."""
+
+from collections.abc import Sequence
+
+from state.canonical import digest_of
+from state.claims import Claim
+from state.model import Value
+from state.observation import Observation
+from state.revision import Revision
+from state.steps import (
+    ArmTimer,
+    DriverMove,
+    FileChange,
+    FileState,
+    InstallFiles,
+    RebindGpus,
+    StageFiles,
+    StartService,
+    Step,
+    StopService,
+)
+from state.target import Target
+
+
+class Plan(Value):
+    """What a rollout will do, and what it must prove.
+
+    `changes` are sentences for people, in the order of the steps; `unchanged` says why there is nothing to do, and is
+    empty otherwise. `observed` is the digest of the observation that the plan rests on. `dark_s` estimates the seconds
+    without an answer, from `dark_basis`; None where this service has no history.
+    """
+
+    service: str
+    revision: str
+    observed: str
+    steps: tuple[Step, ...]
+    changes: tuple[str, ...]
+    unchanged: str = ""
+    target: Target
+    claims: tuple[Claim, ...]
+    previous: Target | None = None
+    previous_claims: tuple[Claim, ...] = ()
+    previous_good: bool = False
+    gpus: tuple[str, ...] = ()
+    dark_s: float | None = None
+    dark_basis: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all of the plan but its estimate, which may sharpen without the plan changing."""
+        return digest_of(self.model_dump(mode="json", exclude={"dark_s", "dark_basis"}))
+
+
+def steps_between(desired: Revision, observed: Observation, port: int) -> tuple[Step, ...]:
+    """The steps from `observed` to `desired`, none where they agree. Pure; the order is the order of execution."""
+    files, moves = file_changes(desired, observed), driver_moves(desired, observed)
+    if not (files or moves or restart_reason(desired, observed)):
+        return ()
+    guards: list[Step] = []
+    if files:
+        guards.append(StageFiles(host=desired.unit_host, service=desired.service, changes=files))
+    guards.append(_timer(desired, observed, files, moves))
+    return (*guards, *_outage(desired, observed, files, moves, port))
+
+
+def file_changes(desired: Revision, observed: Observation) -> tuple[FileChange, ...]:
+    """Files whose content, mode or owner differs, in the order of the revision."""
+    changes = []
+    for wanted in desired.files:
+        seen = observed.file(wanted.path)
+        after = FileState(
+            path=wanted.path, digest=wanted.digest, mode=wanted.mode, owner=wanted.owner, group=wanted.group
+        )
+        before = FileState(
+            path=wanted.path,
+            digest=seen.digest,
+            mode=seen.mode if seen.mode is not None else wanted.mode,
+            owner=seen.owner or wanted.owner,
+            group=seen.group or wanted.group,
+        )
+        if before != after:
+            changes.append(FileChange(before=before, after=after))
+    return tuple(changes)
+
+
+def driver_moves(desired: Revision, observed: Observation) -> tuple[DriverMove, ...]:
+    """Functions whose driver differs from the map, those that leave the serving driver first."""
+    seen = {gpu.address: gpu.driver for gpu in observed.gpus}
+    moves = [
+        DriverMove(address=address, before=seen.get(address), after=driver)
+        for address, driver in sorted(desired.drivers.items())
+        if seen.get(address) != driver
+    ]
+    return tuple(sorted(moves, key=lambda m: (m.after != "vfio-pci", m.address)))
+
+
+def restart_reason(desired: Revision, observed: Observation) -> str:
+    """Why the service must be started anew although files and drivers may agree; empty if it need not."""
+    if not observed.unit.active:
+        return f"{observed.unit.name} is {observed.unit.active_state or 'not loaded'}"
+    if observed.unit.need_daemon_reload:
+        return "systemd has not read the unit file since it changed"
+    if observed.argv is not None and observed.argv != desired.argv:
+        return "the running process was started with other arguments"
+    return ""
+
+
+def describe(steps: Sequence[Step], reason: str) -> tuple[str, ...]:
+    """One sentence for each step, for people."""
+    return tuple(_sentence(step, reason) for step in steps)
+
+
+def _timer(
+    desired: Revision, observed: Observation, files: tuple[FileChange, ...], moves: tuple[DriverMove, ...]
+) -> ArmTimer:
+    return ArmTimer(
+        host=desired.unit_host,
+        service=desired.service,
+        deadline_s=desired.policy.timer_s,
+        unit=desired.unit,
+        start=observed.unit.active,
+        files=files,
+        moves=moves if desired.gpu_host in (None, desired.unit_host) else (),
+    )
+
+
+def _outage(
+    desired: Revision,
+    observed: Observation,
+    files: tuple[FileChange, ...],
+    moves: tuple[DriverMove, ...],
+    port: int,
+) -> list[Step]:
+    stop = desired.stop
+    service = {
+        "host": desired.unit_host,
+        "unit": desired.unit,
+        "port": port,
+        "drain_s": stop.drain_s,
+        "timeout_s": stop.timeout_s,
+        "leftovers": stop.leftovers,
+    }
+    steps: list[Step] = []
+    if observed.unit.active:
+        steps.append(StopService.model_validate(service))
+    if moves:
+        steps.append(RebindGpus(host=desired.gpu_host or desired.unit_host, moves=moves))
+    if files or observed.unit.need_daemon_reload:
+        steps.append(
+            InstallFiles(host=desired.unit_host, service=desired.service, unit=desired.unit, changes=files)
+        )
+    steps.append(StartService.model_validate(service))
+    return steps
+
+
+def _sentence(step: Step, reason: str) -> str:
+    match step:
+        case StageFiles():
+            return f"upload {', '.join(c.after.path for c in step.changes)} beside the old and read back by SHA-256"
+        case ArmTimer():
+            return f"arm the timer that restores the old state after {step.deadline_s:g} s without renewal"
+        case StopService():
+            return f"stop {step.unit} and prove that nothing of it is left"
+        case RebindGpus():
+            return "; ".join(f"move {m.address} from {m.before or 'no driver'} to {m.after or 'no driver'}" for m in step.moves)
+        case InstallFiles():
+            named = ", ".join(_change(c) for c in step.changes)
+            return f"{named or 'no file'}; systemctl daemon-reload"
+        case StartService():
+            return f"start {step.unit}" + (f" ({reason})" if reason else "")
+        case _:
+            return step.kind
+
+
+def _change(change: FileChange) -> str:
+    if change.before.digest is None:
+        return f"create {change.after.path}"
+    return f"{'remove' if change.after.digest is None else 'replace'} {change.after.path}"

@@ -1,0 +1,134 @@
+"""A rollout as the fold of its events: `evolve` takes in one event, whatever it is, and never argues."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from state.claims import Verdict
+from state.events import (
+    ActionFailed,
+    ActionStarted,
+    BaselineRecorded,
+    CancelRequested,
+    ErrorFacts,
+    Event,
+    EvidenceGathered,
+    EvidenceItem,
+    Judged,
+    LeaseReleased,
+    LeaseTaken,
+    PlanMade,
+    PreflightPassed,
+    RolloutConcluded,
+    RolloutRequested,
+    RolloutResumed,
+    StepSucceeded,
+    Succeeded,
+)
+from state.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the way forward was left: the first cause, kept apart from whatever fails in the undo."""
+
+    action: str
+    error: ErrorFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts."""
+
+    requested: RolloutRequested | None = None
+    plan: Plan | None = None
+    session: int = 0
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    done: Mapping[str, Succeeded] = field(default_factory=dict)
+    failures: Mapping[str, ErrorFacts] = field(default_factory=dict)
+    fencing: Mapping[str, int] = field(default_factory=dict)
+    leased: bool = False
+    baseline: BaselineRecorded | None = None
+    engine_version: str | None = None
+    judged: Mapping[str, Judged] = field(default_factory=dict)
+    gathered: Mapping[str, Mapping[str, EvidenceItem]] = field(default_factory=dict)
+    service: Mapping[str, Any] = field(default_factory=dict)
+    trouble: Trouble | None = None
+    cancelled: str = ""
+    concluded: RolloutConcluded | None = None
+    released: bool = False
+
+    def started(self, key: str) -> bool:
+        return self.attempts.get(key, 0) > 0
+
+    def failed(self, key: str, limit: int) -> ErrorFacts | None:
+        """The error that ended the action for good: not retryable, or all `limit` attempts used. None while it may go on."""
+        error = self.failures.get(key)
+        if key in self.done or error is None:
+            return None
+        return error if not error.retryable or self.attempts.get(key, 0) >= limit else None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those of the newest judgement."""
+        return next(reversed(self.judged.values())).verdicts if self.judged else ()
+
+
+def evolve(rollout: Rollout, event: Event) -> Rollout:
+    """Total: an event that means nothing here leaves the rollout as it is."""
+    if isinstance(event, Succeeded):
+        rollout = replace(rollout, done={**rollout.done, event.action: event})
+    match event:
+        case RolloutRequested():
+            return replace(rollout, requested=event)
+        case RolloutResumed():
+            return replace(rollout, session=event.session)
+        case CancelRequested():
+            return replace(rollout, cancelled=event.actor, trouble=rollout.trouble or _cancelled(event))
+        case ActionStarted():
+            return replace(rollout, attempts={**rollout.attempts, event.action: event.attempt})
+        case ActionFailed():
+            return replace(rollout, failures={**rollout.failures, event.action: event.error})
+        case PlanMade():
+            return replace(rollout, plan=event.plan)
+        case LeaseTaken():
+            return _leased(rollout, event)
+        case PreflightPassed():
+            return replace(rollout, engine_version=event.engine_version)
+        case BaselineRecorded():
+            return replace(rollout, baseline=event)
+        case StepSucceeded():
+            return replace(rollout, service={**rollout.service, **event.facts})
+        case EvidenceGathered():
+            return replace(rollout, gathered={**rollout.gathered, f"{event.side}:{event.round}": event.items})
+        case Judged():
+            return replace(rollout, judged={**rollout.judged, f"{event.side}:{event.round}": event})
+        case RolloutConcluded():
+            return replace(rollout, concluded=event)
+        case LeaseReleased():
+            return replace(rollout, leased=False, released=True)
+    return rollout
+
+
+def fold(events: Iterable[Event], start: Rollout | None = None) -> Rollout:
+    return reduce(evolve, events, start or Rollout())
+
+
+def troubled(rollout: Rollout, action: str, error: ErrorFacts) -> Rollout:
+    """The rollout with its first cause of leaving the way forward; a later one changes nothing."""
+    return rollout if rollout.trouble else replace(rollout, trouble=Trouble(action, error))
+
+
+def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
+    failures = {key: error for key, error in rollout.failures.items() if error.code != "host-reverted"}
+    taken = replace(rollout, leased=True, fencing=event.fencing, failures=failures)
+    if not event.reverted:
+        return taken
+    hosts = ", ".join(event.reverted)
+    error = ErrorFacts(code="host-reverted", message=f"{hosts} had restored the old state by its own timer")
+    return troubled(taken, event.action, error)
+
+
+def _cancelled(event: CancelRequested) -> Trouble:
+    return Trouble("cancel", ErrorFacts(code="cancelled", message=f"cancelled by {event.actor}", exit_code=130))

@@ -1,0 +1,67 @@
+"""Questions with answers that can be checked by rule, and what degenerate text looks like."""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A prompt, and a pattern (ignoring case) that a right answer contains."""
+
+    prompt: str
+    pattern: str
+
+    def right(self, answer: str) -> bool:
+        return re.search(self.pattern, answer, re.IGNORECASE) is not None
+
+
+QUESTIONS = (
+    Question("What is 17 + 25? Answer with the number only.", r"\b42\b"),
+    Question("What is the capital of France? Answer with one word.", r"\bParis\b"),
+    Question("What is 9 * 8? Answer with the number only.", r"\b72\b"),
+    Question("Which planet is called the red planet? Answer with one word.", r"\bMars\b"),
+    Question("Repeat exactly this word: interlock", r"\binterlock\b"),
+    Question("What is 100 - 37? Answer with the number only.", r"\b63\b"),
+    Question("What is the chemical formula of water? Answer with the formula only.", r"\bH(2|₂)O\b"),
+    Question("How many days does a week have? Answer with the number only.", r"\b(7|seven)\b"),
+)
+
+LONG_PROMPTS = (
+    "Describe how a railway interlocking keeps trains apart.",
+    "Explain how a refrigerator works, step by step.",
+    "Tell the story of a lighthouse keeper on a stormy night.",
+    "Explain the difference between a process and a thread.",
+    "Describe how bread is made, from the field to the table.",
+    "Explain why the sky is blue and sunsets are red.",
+)
+
+SPECIAL = re.compile(r"<\|[a-z_]+\|>|<unk>|\[PAD\]|<s>|</s>|\ufffd{2,}")
+
+
+def degenerate(text: str) -> bool | None:
+    """True for repetition, leaked special tokens, one character over and over; None for text too short to tell."""
+    if SPECIAL.search(text):
+        return True
+    stripped = text.strip()
+    if len(stripped) < 40:
+        return True if len(stripped) >= 8 and len(set(stripped)) <= 2 else None
+    words = stripped.split()
+    return _repeats(words) or _one_sign(stripped)
+
+
+def _repeats(words: list[str]) -> bool:
+    """Whether a run of words stands again and again: four words in a row cover more than a third of the text."""
+    if len(words) < 12:
+        return False
+    runs: dict[tuple[str, ...], int] = {}
+    for i in range(len(words) - 3):
+        run = tuple(words[i : i + 4])
+        runs[run] = runs.get(run, 0) + 1
+    most = max(runs.values())
+    return most >= 4 and most * 4 > len(words) / 3
+
+
+def _one_sign(text: str) -> bool:
+    """Whether one sign that is no space makes up more than half of the text (`!!!!!!`, `0000`)."""
+    signs = [c for c in text if not c.isspace()]
+    return max(signs.count(c) for c in set(signs)) * 2 > len(signs)

@@ -1,0 +1,26 @@
+"""A target: the running service that claims are about, whether it came from a manifest or was found on a host."""
+
+from typing import Any
+
+from state.model import Value
+
+
+class Target(Value):
+    """What a service should be while it runs.
+
+    `architectures` are those of the model's config.json. `arguments` are the engine's own names with the values that were asked for; `drivers` maps PCI addresses to drivers.
+    `managed` is False for a configuration that was found running rather than rendered from a manifest.
+    """
+
+    engine: str
+    unit: str
+    unit_host: str
+    endpoint: str
+    argv: tuple[str, ...]
+    arguments: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+    engine_version: str | None = None
+    architectures: tuple[str, ...] = ()
+    gpu_host: str | None = None
+    drivers: dict[str, str] = {}
+    managed: bool = True

@@ -1,0 +1,24 @@
+"""Activating files: atomic replacement from the host's own copies, daemon-reload, and a read-back of all of it."""
+
+from state.errors import StepFailed
+from state.steps import InstallFiles
+from tasks.hosts.port import Host
+from tasks.observe import observe_files, observe_unit
+from tasks.script import must
+from tasks.sequence import Fence, run_unit
+from tasks.timer import placing
+
+INSTALL_TIMEOUT_S = 60.0
+
+
+async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dict[str, object]:
+    """Bring every file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it."""
+    lines = [line for change in step.changes for line in placing(step.service, change.after)]
+    await run_unit(host, fence, key, [*lines, must("systemctl", "daemon-reload")], timeout_s=INSTALL_TIMEOUT_S)
+    seen = await observe_files(host, [c.after.path for c in step.changes])
+    for change, file in zip(step.changes, seen, strict=True):
+        if file.digest != change.after.digest or (file.digest and file.mode != change.after.mode):
+            raise StepFailed("install-files", f"{file.path} on {host.name} does not read back as installed", hint="look for another program that manages it")
+    if (await observe_unit(host, step.unit)).need_daemon_reload:
+        raise StepFailed("install-files", f"systemd on {host.name} still has the old {step.unit}", hint="run `systemctl daemon-reload` there")
+    return {}

@@ -1,0 +1,158 @@
+"""Remote commands as words: pure builders, one line each. What they mean is GNU coreutils' and systemd's own."""
+
+from collections.abc import Sequence
+
+from tasks.hosts.port import Argv
+
+STATE_DIR = "/var/lib/interlock"
+"""Where interlock keeps its things on a host; root's alone (0700)."""
+
+FENCE = f"{STATE_DIR}/fence"
+"""The fencing number of the rollout that may change this host, or `reverted` after the host's own timer has acted."""
+
+REVERTED = "reverted"
+
+WRITE_VALUE = 'printf %s "$2" > "$1"'
+"""Shell text that writes a value to a file as it is: `sh -c WRITE_VALUE sh PATH VALUE`. sysfs wants exactly that."""
+
+UNIT_PROPERTIES = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "InvocationID",
+    "MainPID",
+    "NRestarts",
+    "FragmentPath",
+    "DropInPaths",
+    "NeedDaemonReload",
+    "ControlGroup",
+    "ExecMainStatus",
+    "ExecMainCode",
+)
+
+
+def place(service: str) -> str:
+    """The service's own folder on the host."""
+    return f"{STATE_DIR}/{service}"
+
+
+def blob(service: str, digest: str) -> str:
+    """Where the host keeps a file's content by its SHA-256, old and new alike."""
+    return f"{place(service)}/blobs/{digest}"
+
+
+def revert_script(service: str) -> str:
+    return f"{place(service)}/revert.sh"
+
+
+def revert_unit(service: str) -> str:
+    """The dead-man's timer's name, without its suffix."""
+    return f"interlock-revert-{service}"
+
+
+def write(path: str, value: str) -> tuple[str, ...]:
+    return ("sh", "-c", WRITE_VALUE, "sh", path, value)
+
+
+def show(unit: str, properties: Sequence[str] = UNIT_PROPERTIES) -> Argv:
+    return Argv(("systemctl", "show", f"--property={','.join(properties)}", "--", unit))
+
+
+def cat(path: str) -> Argv:
+    return Argv(("cat", "--", path))
+
+
+def cat_as_root(path: str) -> Argv:
+    return Argv(("cat", "--", path), root=True)
+
+
+def unit_text(unit: str) -> Argv:
+    return Argv(("systemctl", "cat", "--", unit))
+
+
+def sha256(path: str) -> Argv:
+    return Argv(("sha256sum", "--", path), root=True)
+
+
+def stat(path: str) -> Argv:
+    return Argv(("stat", "--format=%a %U %G", "--", path))
+
+
+def exists(path: str) -> Argv:
+    return Argv(("test", "-e", path))
+
+
+def executable(path: str) -> Argv:
+    return Argv(("test", "-x", path))
+
+
+def driver_link(address: str) -> Argv:
+    return Argv(("readlink", "--", f"/sys/bus/pci/devices/{address}/driver"))
+
+
+def group_link(address: str) -> Argv:
+    return Argv(("readlink", "--", f"/sys/bus/pci/devices/{address}/iommu_group"))
+
+
+def device_class(address: str) -> Argv:
+    return cat(f"/sys/bus/pci/devices/{address}/class")
+
+
+def group_type(group: str) -> Argv:
+    return cat(f"/sys/kernel/iommu_groups/{group}/type")
+
+
+def group_members(group: str) -> Argv:
+    return Argv(("ls", "--", f"/sys/kernel/iommu_groups/{group}/devices"))
+
+
+def listeners(port: int) -> Argv:
+    return Argv(("ss", "-H", "-ltnp", f"sport = :{port}"), root=True)
+
+
+def control_group(path: str) -> Argv:
+    return cat(f"/sys/fs/cgroup{path}/cgroup.procs")
+
+
+def cmdline(pid: int) -> Argv:
+    return Argv(("cat", "--", f"/proc/{pid}/cmdline"), root=True)
+
+
+def environ(pid: int) -> Argv:
+    return Argv(("cat", "--", f"/proc/{pid}/environ"), root=True)
+
+
+def journal_end() -> Argv:
+    """Prints the cursor of the journal's end, nothing else."""
+    return Argv(("journalctl", "--no-pager", "--lines=0", "--show-cursor"), root=True)
+
+
+def journal(unit: str, *, after: str = "", follow: bool = False, invocation: str = "") -> Argv:
+    """A unit's records as JSON, one a line, long fields included (`--all`), systemd's own about it among them."""
+    words = ["journalctl", "--output=json", "--all", "--no-pager"]
+    if after:
+        words.append(f"--after-cursor={after}")
+    if follow:
+        words += ["--follow", "--lines=all"] if not after else ["--follow"]
+    words += [f"_SYSTEMD_INVOCATION_ID={invocation}"] if invocation else [f"--unit={unit}"]
+    return Argv(tuple(words), root=True)
+
+
+def kernel_log(*, after: str = "") -> Argv:
+    words = ["journalctl", "--dmesg", "--output=short-iso", "--no-pager"]
+    return Argv((*words, f"--after-cursor={after}") if after else tuple(words), root=True)
+
+
+def holders(pattern: str) -> Argv:
+    """Every open file descriptor, of any process, on a device file that matches `pattern`."""
+    find = ("find", "/proc", "-maxdepth", "3", "-path", "/proc/[0-9]*/fd/*", "-lname", pattern, "-printf", "%p %l\\n")
+    return Argv(find, root=True)
+
+
+def verify_unit(path: str) -> Argv:
+    return Argv(("systemd-analyze", "verify", path), root=True)
+
+
+def free_bytes(path: str) -> Argv:
+    return Argv(("df", "--output=avail", "-B1", "--", path))

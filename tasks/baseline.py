@@ -1,0 +1,65 @@
+"""The baseline: what runs now, and whether it answers, so that a rollback knows what it must prove."""
+
+import json
+from dataclasses import dataclass
+
+from state.engines.engine import Engine
+from state.observation import Observation
+from state.target import Target
+from tasks import argv
+from tasks.endpoint import Endpoint
+from tasks.hosts.port import Host
+from tasks.sequence import READ_TIMEOUT_S
+from tasks.service import processes
+from tasks.verification import Items, Started, read_start
+
+GENERATION_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """`good` means active and generating; `summary` is a sentence for people."""
+
+    good: bool
+    summary: str
+    invocation: str
+    main_pid: int
+    pids: tuple[int, ...]
+    items: Items
+
+
+async def take(host: Host, engine: Engine, target: Target | None, observed: Observation) -> Baseline:
+    """Read the running start and ask it for one generation. A service that is down, or does not generate, is no error:
+    it is recorded as such."""
+    unit = observed.unit
+    if target is None or not unit.active:
+        return Baseline(False, f"{unit.name} is {unit.active_state}: there is no good state to go back to", "", 0, (), {})
+    pids = tuple(sorted(await processes(host, unit.control_group, unit.main_pid)))
+    started = Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)
+    async with Endpoint(host, target.endpoint) as endpoint:
+        question = engine.generation("The quick brown fox", 8, exact=False)
+        answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
+    good = answer.ok and engine.reply(answer.body) is not None
+    summary = f"{unit.name} runs as PID {unit.main_pid} and generates" if good else (
+        f"{unit.name} is active, but does not generate ({answer.error or f'HTTP {answer.status}'})"
+    )  # fmt: skip
+    items = {name: item for name, item in (await read_start(host, engine, target, started)).items() if name != "journal"}
+    items["generation"] = (json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(), "application/json")
+    return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
+
+
+async def freeze(host: Host, unit: str, cursor: str) -> Items:
+    """The journal since the start and the unit's state, before anything of it is undone."""
+    shown, journal, kernel = await host.run_all(
+        [argv.show(unit), argv.journal(unit, after=cursor), argv.kernel_log(after=cursor)], timeout_s=READ_TIMEOUT_S
+    )
+    items: Items = {"unit": (shown.stdout, "text/plain")}
+    if journal.ok:
+        items["journal"] = (journal.stdout[-FROZEN_BYTES:], "application/x-journal")
+    if kernel.ok:
+        items["kernel"] = (kernel.stdout[-FROZEN_BYTES:], "text/plain")
+    return items
+
+
+FROZEN_BYTES = 8 * 1024 * 1024
+"""The newest bytes that are kept of a frozen log; a start that failed says why at its end."""

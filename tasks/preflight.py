@@ -1,0 +1,168 @@
+"""Preflight: everything that can refuse a rollout before it touches anything, all refusals at once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from state.engines.engine import Engine
+from state.engines.rendering import rendering_for
+from state.observation import ObservedGpu, Observation
+from state.plan import Plan
+from state.revision import Revision
+from tasks import argv
+from tasks.hosts.port import Argv, Completed, Host
+from tasks.observe import observe_gpus
+from tasks.properties import listeners_of, pids_of
+from tasks.sequence import READ_TIMEOUT_S
+
+HELP_TIMEOUT_S = 120.0
+"""SGLang takes about 20 s to print its help (seen with 0.5.17)."""
+
+DISK_BYTES = 64 * 1024 * 1024
+SYSTEMD = 240
+"""Type=exec units, which show a program that cannot be run at its start, came with systemd 240."""
+
+PATHS = ("model_path", "tokenizer_path", "speculative_draft_model_path")
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """Sentences for what holds, for what is worth a look, and for what refuses."""
+
+    checks: tuple[str, ...]
+    warnings: tuple[str, ...]
+    refusals: tuple[str, ...]
+    engine_version: str | None
+
+
+async def preflight(
+    host: Host, gpu_host: Host | None, engine: Engine, revision: Revision, plan: Plan, observed: Observation
+) -> Preflight:
+    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all of them are told."""
+    asked = _questions(engine, revision)
+    answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
+    version = answers["version"].text.strip() or None if "version" in answers and answers["version"].ok else None
+    refusals = [
+        *_system(answers, host.name),
+        *_paths(answers, revision, host.name),
+        *await _flags(host, engine, revision, answers),
+        *await _ports(host, revision, observed, answers),
+        *_unit(revision, observed, plan),
+        *_version(revision, version),
+    ]
+    gpus = await observe_gpus(gpu_host, plan.gpus) if gpu_host and plan.gpus else ()
+    refusals += [sentence for gpu in gpus for sentence in gpu_refusals(gpu, plan.gpus, gpu_host.name if gpu_host else "")]
+    checks = _checks(revision, version, gpus, host.name)
+    return Preflight(tuple(checks), tuple(_warnings(observed)), tuple(refusals), version)
+
+
+def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
+    asked: dict[str, Argv] = {
+        "root": Argv(("true",), root=True),
+        "systemd": Argv(("systemctl", "--version")),
+        "disk": argv.free_bytes("/var/lib"),
+        "engine": argv.executable(revision.argv[0]),
+        "port": argv.listeners(port_of(revision)),
+    }
+    if version := engine.version_argv(revision.argv):
+        asked["version"] = Argv(version)
+    for name in PATHS:
+        if isinstance(path := revision.arguments.get(name), str) and path.startswith("/"):
+            asked[name] = argv.exists(path)
+    return asked | {f"secret:{path}": Argv(("test", "-e", path), root=True) for path in revision.secrets}
+
+
+def _system(answers: dict[str, Completed], host: str) -> Iterator[str]:
+    first = answers["systemd"].text.split()
+    number = int(first[1]) if len(first) > 1 and first[1].isdigit() else 0
+    if number < SYSTEMD:
+        yield f"{host} has systemd {number or 'of no known version'}; {SYSTEMD} or later is needed"
+    free = answers["disk"].text.split()
+    if free and free[-1].isdigit() and int(free[-1]) < DISK_BYTES:
+        yield f"/var/lib on {host} has {int(free[-1]) // 1024} KiB free; {DISK_BYTES // 1024 // 1024} MiB are needed"
+
+
+def _paths(answers: dict[str, Completed], revision: Revision, host: str) -> Iterator[str]:
+    if not answers["engine"].ok:
+        yield f"engine.command: {revision.argv[0]} is not an executable file on {host}"
+    for name in PATHS:
+        if name in answers and not answers[name].ok:
+            yield f"engine.arguments.{name}: {revision.arguments[name]} does not exist on {host}"
+    for path in revision.secrets:
+        if not answers[f"secret:{path}"].ok:
+            yield f"unit.secrets: {path} does not exist on {host}"
+
+
+async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[str, Completed]) -> list[str]:
+    """Flags that the installed engine's own help does not name."""
+    rendering = rendering_for(revision.engine)
+    if not answers["engine"].ok or rendering is None:
+        return []
+    command = revision.argv[: len(revision.argv) - len(rendering.render_arguments(revision.arguments))]
+    (help_,) = await host.run_all([Argv(engine.help_argv(command))], timeout_s=HELP_TIMEOUT_S)
+    if not help_.ok:
+        said = help_.stderr.decode("utf-8", "replace").strip().splitlines()
+        return [f"engine.command: its --help exited {help_.status} on {host.name}: {said[-1] if said else 'no output'}"]
+    unknown = rendering.unknown_flags(revision.argv, help_.text)
+    return [
+        f"engine.arguments: the installed engine on {host.name} does not accept {u.flag}" + (f"; {u.suggestion}" if u.suggestion else "")
+        for u in unknown
+    ]
+
+
+async def _ports(host: Host, revision: Revision, observed: Observation, answers: dict[str, Completed]) -> list[str]:
+    """The endpoint's port must be free, or held by a process of this unit."""
+    holders = listeners_of(answers["port"].text)
+    if not holders:
+        return []
+    group = observed.unit.control_group
+    members: set[int] = {observed.unit.main_pid}
+    if group:
+        (read,) = await host.run_all([argv.control_group(group)], timeout_s=READ_TIMEOUT_S)
+        members |= set(pids_of(read.text))
+    strangers = [f"{name or 'a process'} (PID {pid})" for name, pid in holders if pid not in members]
+    if not strangers:
+        return []
+    return [f"port {port_of(revision)} on {host.name} is held by {', '.join(strangers)}, which is not of {revision.unit}"]
+
+
+def _unit(revision: Revision, observed: Observation, plan: Plan) -> Iterator[str]:
+    if observed.unit.load_state == "masked":
+        yield f"{revision.unit} is masked; unmask it first"
+    text = observed.unit_text or ""
+    for path in observed.unit.drop_ins:
+        part = text.partition(f"# {path}")[2].partition("\n# /")[0]
+        overridden = [d for d in ("ExecStart", "Environment", "EnvironmentFile", "User") if f"\n{d}=" in part]
+        if overridden:
+            yield f"the drop-in {path} overrides {', '.join(overridden)}; remove it, or put its contents into the manifest"
+
+
+def _version(revision: Revision, version: str | None) -> Iterator[str]:
+    if revision.engine_version and version and revision.engine_version != version:
+        yield f"engine.version: {revision.engine_version} is expected, {version} is installed"
+
+
+def gpu_refusals(gpu: ObservedGpu, moved: Sequence[str], host: str) -> Iterator[str]:
+    """Why a GPU cannot be rebound: it is absent, or its IOMMU group holds something else that the host would lose."""
+    if not gpu.present:
+        yield f"gpus: there is no device {gpu.address} on {host}"
+        return
+    others = [m for m in gpu.group_members if m not in moved and m.rpartition(".")[0] != gpu.address.rpartition(".")[0]]
+    if others:
+        yield f"gpus: IOMMU group {gpu.group} of {gpu.address} also holds {', '.join(others)}, which {host} would lose"
+
+
+def _checks(revision: Revision, version: str | None, gpus: Sequence[ObservedGpu], host: str) -> Iterator[str]:
+    yield f"{host} answers, root is granted, systemd is recent enough"
+    yield f"{revision.engine} {version or 'of unknown version'} is installed and accepts all {len(revision.arguments)} arguments"
+    yield f"port {port_of(revision)} is free or ours"
+    if gpus:
+        yield f"{len(gpus)} GPUs to be rebound are present, in groups of their own"
+
+
+def _warnings(observed: Observation) -> Iterator[str]:
+    if observed.unit.need_daemon_reload:
+        yield f"{observed.unit.name} was changed on disk and systemd has not read it: what runs is not what the file says"
+
+
+def port_of(revision: Revision) -> int:
+    return int(revision.endpoint.rpartition(":")[2].strip("/"))

@@ -1,0 +1,190 @@
+"""Awaiting readiness: the journal of this start tells the stages, and a generation that comes back is the proof."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from state.engines.engine import Engine
+from state.errors import DeadlineExceeded, EngineFailed, StepFailed
+from state.inspection.log import LogReader
+from state.inspection.remedies import remedy
+from state.inspection.report import Boot
+from state.target import Target
+from tasks import argv
+from tasks.endpoint import Answer, Clock, Endpoint
+from tasks.hosts.port import Host
+from tasks.observe import observe_unit
+from tasks.verification import Started
+
+POLL_S = 0.1
+"""How often a closed port is tried again. A port has no event to await; a refused connection costs a millisecond."""
+
+GENERATION_TIMEOUT_S = 30.0
+"""How long a first generation may take once the engine says that it is ready."""
+
+WATCH_S = 2.0
+CAUSE_S = 0.5
+
+Progress = Callable[[str, float], None]
+"""Told of each stage with the seconds since the start."""
+
+
+@dataclass
+class Boarding:
+    """What has been seen of the start so far."""
+
+    begun: float
+    reader: LogReader = field(default_factory=LogReader)
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+    stages: dict[str, float] = field(default_factory=dict)
+    said_ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def boot(self, started: Started) -> Boot | None:
+        boots = self.reader.report().boots
+        return next((b for b in reversed(boots) if started.main_pid in b.pids), boots[-1] if boots else None)
+
+    def reach(self, stage: str, now: float, progress: Progress) -> None:
+        if stage not in self.stages:
+            self.stages[stage] = round(now - self.begun, 3)
+            progress(stage, self.stages[stage])
+
+
+async def await_readiness(
+    host: Host,
+    engine: Engine,
+    target: Target,
+    started: Started,
+    *,
+    timeout_s: float,
+    progress: Progress,
+    clock: Clock = time.monotonic,
+    generation_timeout_s: float = GENERATION_TIMEOUT_S,
+) -> Boarding:
+    """Returns once a generation came back. Raises EngineFailed with cause and remedy as soon as the engine's own lines,
+    its exit or a restart show that it will not come up, StepFailed when it answers HTTP but does not generate, and
+    DeadlineExceeded after `timeout_s` seconds with the last stage that was proved."""
+    boarding = Boarding(clock())
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _first_of(
+                _follow(host, target, started, boarding, progress, clock),
+                _fail(boarding, started),
+                _watch(host, target, started),
+                _generate(host, engine, target, boarding, progress, clock, generation_timeout_s),
+            )
+    except TimeoutError:
+        last = next(reversed(boarding.stages), "none")
+        raise DeadlineExceeded(
+            f"The start of {target.unit} (last stage: {last})", timeout_s, hint="raise `readiness.timeout` if it was still loading"
+        ) from None
+    return boarding
+
+
+async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Run all at once; the first that ends, ends the others. Its error is raised."""
+    running = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    next(work for work in running if work in done).result()
+
+
+async def _follow(
+    host: Host, target: Target, started: Started, boarding: Boarding, progress: Progress, clock: Clock
+) -> None:
+    """Read the journal of this start as it grows. Never returns by itself; the end of the stream is no end of the start."""
+    async with host.follow(argv.journal(target.unit, after=started.cursor, follow=True)) as lines:
+        async for line in _own(lines, started):
+            boarding.reader.feed_line(line)
+            boot = boarding.boot(started)
+            if boot is not None and boot.stage:
+                boarding.reach(boot.stage, clock(), progress)
+            if boot is not None and boot.outcome == "failed":
+                boarding.failed.set()
+            if boot is not None and boot.outcome == "ready":
+                boarding.said_ready.set()
+    await asyncio.Event().wait()
+
+
+async def _own(lines: AsyncIterator[bytes], started: Started) -> AsyncIterator[bytes]:
+    """Records of this start: not of older processes, whatever invocation journald stamps on them."""
+    old = {str(pid) for pid in started.old_pids}
+    async for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(record, dict) or record.get("_PID") in old:
+            continue
+        if record.get("_SYSTEMD_INVOCATION_ID", record.get("INVOCATION_ID")) in (started.invocation, None):
+            yield line
+
+
+async def _fail(boarding: Boarding, started: Started) -> None:
+    """Raise the cause, a moment after the first fatal line: the line that names the cause may follow the first one."""
+    await boarding.failed.wait()
+    await asyncio.sleep(CAUSE_S)
+    boot = boarding.boot(started)
+    cause = boot.failures[0] if boot and boot.failures else None
+    code, text = (cause.code, cause.text) if cause else ("exited", "the engine ended without saying why")
+    raise EngineFailed(code, text, remedy(code), stage=boot.stage if boot else None)
+
+
+async def _watch(host: Host, target: Target, started: Started) -> None:
+    """systemd's own word, in case the journal is slow or silent: another invocation, a restart, or an end."""
+    while True:
+        await asyncio.sleep(WATCH_S)
+        unit = await observe_unit(host, target.unit)
+        if unit.active_state in ("active", "activating") and unit.invocation == started.invocation:
+            continue
+        await asyncio.sleep(WATCH_S)  # the journal usually names the cause within that time, and then ends this watch
+        text = f"{target.unit} is {unit.active_state} ({unit.result}) after {unit.restarts} restarts"
+        raise EngineFailed("exited", text, remedy("exited"))
+
+
+async def _generate(
+    host: Host,
+    engine: Engine,
+    target: Target,
+    boarding: Boarding,
+    progress: Progress,
+    clock: Clock,
+    generation_timeout_s: float,
+) -> None:
+    """Try a short generation until one comes back; a server that says ready but does not generate in time has failed."""
+    question = engine.generation("The quick brown fox", 8, exact=False)
+    async with Endpoint(host, target.endpoint, clock) as endpoint:
+        while True:
+            asked = asyncio.create_task(endpoint.ask(question, timeout_s=3600.0))
+            try:
+                answer = await _within(asked, boarding, generation_timeout_s)
+            finally:
+                asked.cancel()
+            if answer is None:
+                raise StepFailed(
+                    "await-readiness",
+                    f"{target.endpoint} answers, but no generation came back within {generation_timeout_s:g} s",
+                    hint="the scheduler hangs: look for a watchdog line or an Xid, and restart with the last good revision",
+                )
+            reply = engine.reply(answer.body) if answer.ok else None
+            if reply is not None:
+                boarding.reach("generating", clock(), progress)
+                return
+            await asyncio.sleep(POLL_S)
+
+
+async def _within(asked: asyncio.Task[Answer], boarding: Boarding, seconds: float) -> Answer | None:
+    """The answer; None if it did not come within `seconds` after the engine said that it was ready."""
+    ready = asyncio.create_task(boarding.said_ready.wait())
+    try:
+        await asyncio.wait({asked, ready}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        return asked.result() if done else None
+    finally:
+        ready.cancel()

@@ -1,0 +1,127 @@
+"""Running a sequence of argv as root on a host, fenced, directly or as a named transient unit that can be re-attached."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from json import JSONDecodeError, loads
+
+from state.errors import ArgvFailed, DeadlineExceeded, FencedOut, HostReverted
+from tasks.argv import FENCE, REVERTED, cat_as_root, journal, show
+from tasks.hosts.port import Argv, Completed, Host
+from tasks.hosts.privilege import checked
+from tasks.properties import properties
+from tasks.script import Line, may, must, render_sequence
+
+READ_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What a change to a host must carry: the rollout it belongs to, and the number that the host was given."""
+
+    rollout: str
+    number: int
+
+    def line(self) -> Line:
+        return must("grep", "-qxF", "--", str(self.number), FENCE)
+
+    def unit(self, key: str) -> str:
+        """The transient unit's name: the same for every attempt of one action, so that it is joined, never run twice."""
+        return f"interlock-{self.rollout}-{key.replace(':', '-')}.service"
+
+
+async def run_sequence(host: Host, fence: Fence, lines: Sequence[Line], *, timeout_s: float = READ_TIMEOUT_S) -> None:
+    """Run the lines in one exec; for guard work that is short and harmless when cut off.
+
+    Raises FencedOut or HostReverted before anything is done, ArgvFailed for the first line that failed.
+    """
+    argv = Argv(("/bin/sh", "-c", render_sequence([fence.line(), *lines])), root=True)
+    (done,) = await host.run_all([argv], timeout_s=timeout_s)
+    if not done.ok:
+        await refuse_if_fenced(host, fence)
+    checked(host.name, argv, done)
+
+
+async def run_unit(host: Host, fence: Fence, key: str, lines: Sequence[Line], *, timeout_s: float) -> None:
+    """Run the lines as a transient oneshot unit named after the action, and wait for its end.
+
+    The unit keeps its result after its end (RemainAfterExit), so an action that is tried again finds it: still running,
+    it is joined; done, it is not run a second time; failed, it is run anew. Raises FencedOut, HostReverted, ArgvFailed,
+    DeadlineExceeded.
+    """
+    unit = fence.unit(key)
+    start = _start(unit, render_sequence([fence.line(), *lines]), timeout_s)
+    bound = timeout_s + READ_TIMEOUT_S
+    started, shown = await host.run_all([start, show(unit)], timeout_s=bound)
+    if not started.ok and b"already" in started.stderr:
+        shown = await _join(host, unit, start, shown, bound)
+    await _judge_unit(host, fence, unit, shown, timeout_s)
+
+
+async def forget_units(host: Host, units: Sequence[str]) -> None:
+    """Let systemd forget the transient units whose results are recorded by now; those it does not know are fine."""
+    lines = [line for unit in units for line in (may("systemctl", "stop", "--", unit), may("systemctl", "reset-failed", "--", unit))]
+    if lines:
+        argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
+        await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
+
+
+async def refuse_if_fenced(host: Host, fence: Fence) -> None:
+    """Raises FencedOut if the host carries another number than ours, HostReverted if its own timer has acted."""
+    (read,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
+    carried = read.text.strip()
+    if carried == REVERTED:
+        raise HostReverted(host.name)
+    if carried != str(fence.number):
+        raise FencedOut(host.name, fence.number, carried)
+
+
+def _start(unit: str, script: str, timeout_s: float) -> Argv:
+    words = (
+        "systemd-run",
+        "--quiet",
+        f"--unit={unit}",
+        "--property=Type=oneshot",
+        "--property=RemainAfterExit=yes",
+        f"--property=TimeoutStartSec={timeout_s:g}",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+    )
+    return Argv(words, root=True)
+
+
+async def _join(host: Host, unit: str, start: Argv, shown: Completed, bound: float) -> Completed:
+    state = properties(shown.text).get("ActiveState", "")
+    if state == "failed":
+        forget = Argv(("systemctl", "reset-failed", "--", unit), root=True)
+        _, _, shown = await host.run_all([forget, start, show(unit)], timeout_s=bound)
+    elif state == "activating":
+        join = Argv(("systemctl", "start", "--", unit), root=True)
+        _, shown = await host.run_all([join, show(unit)], timeout_s=bound)
+    return shown
+
+
+async def _judge_unit(host: Host, fence: Fence, unit: str, shown: Completed, timeout_s: float) -> None:
+    facts = properties(shown.text)
+    if facts.get("ActiveState") == "active":
+        return
+    await refuse_if_fenced(host, fence)
+    if facts.get("Result") == "timeout":
+        raise DeadlineExceeded(f"{unit} on {host.name}", timeout_s, hint=f"see `journalctl -u {unit}` on {host.name}")
+    (log,) = await host.run_all([journal(unit)], timeout_s=READ_TIMEOUT_S)
+    status = int(facts.get("ExecMainStatus") or 1)
+    raise ArgvFailed(host.name, (unit,), status, _last_message(log.text) or f"it ended as {facts.get('Result', 'unknown')}")
+
+
+def _last_message(text: str) -> str:
+    """The line in which the sequence says which argv failed, or the last but systemd's own."""
+    messages = []
+    for line in text.splitlines():
+        try:
+            record = loads(line)
+        except JSONDecodeError:
+            continue
+        if isinstance(record, dict) and record.get("_PID") != "1" and isinstance(record.get("MESSAGE"), str):
+            messages.append(record["MESSAGE"])
+    return "; ".join(messages[-2:])

@@ -1,0 +1,117 @@
+"""Stopping and starting the service, each proved by what is read back rather than by an exit status."""
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_fixed
+
+from state.errors import StepFailed
+from state.steps import ServiceStep, StartService, StopService
+from tasks.argv import cmdline, control_group, journal_end, listeners
+from tasks.hosts.port import Host
+from tasks.observe import observe_unit
+from tasks.properties import cursor_of, listeners_of, pids_of, words_of
+from tasks.script import may, must
+from tasks.sequence import READ_TIMEOUT_S, Fence, run_unit
+
+STOP_MARGIN_S = 15.0
+"""systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
+
+
+async def stop(host: Host, step: StopService, fence: Fence, key: str) -> dict[str, object]:
+    """Stop the unit and prove it: no process in its cgroup, none of its processes alive, nobody on the port.
+
+    Raises StepFailed that names each leftover with what it holds; with policy `kill` the service's own get SIGKILL first.
+    """
+    unit = await observe_unit(host, step.unit)
+    old = await processes(host, unit.control_group, unit.main_pid)
+    await run_unit(host, fence, key, [must("systemctl", "stop", "--", step.unit)], timeout_s=_bound(step))
+    left = await _leftovers(host, step, unit.control_group, old)
+    if step.leftovers == "kill":
+        left = await _end_own(host, step, unit.control_group, fence, key, old)
+    if left:
+        raise StepFailed(
+            "stop-service",
+            f"{step.unit} stopped, but it left {'; '.join(left.values())}",
+            hint="end it by hand, or set `unit.stop.leftovers: kill`; find out why it does not end with its service",
+        )
+    return {"stopped_pids": sorted(old)}
+
+
+async def start(
+    host: Host, step: StartService, fence: Fence, key: str, *, clear: frozenset[int] | None = None
+) -> dict[str, object]:
+    """Start the unit and record which invocation and process it is, and where the journal stood before.
+
+    `clear` (given when the old state is put back) are PIDs that the service had: what is left of them and in its cgroup
+    gets SIGKILL first, since nothing could start beside it. Raises StepFailed if the unit does not come to run at all.
+    """
+    unit = await observe_unit(host, step.unit)
+    if clear is not None and not unit.active:
+        await _end_own(host, step, unit.control_group, fence, key, clear)
+    (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
+    if not unit.active:
+        lines = [may("systemctl", "reset-failed", "--", step.unit), must("systemctl", "start", "--", step.unit)]
+        await run_unit(host, fence, key, lines, timeout_s=_bound(step))
+    now = await observe_unit(host, step.unit)
+    if not now.invocation:
+        raise StepFailed("start-service", f"{step.unit} did not start on {host.name}: it is {now.active_state}, {now.result}")
+    return {
+        "invocation": now.invocation,
+        "main_pid": now.main_pid,
+        "restarts": now.restarts,
+        "cursor": cursor_of(end.text),
+        "kept_running": unit.active,
+    }
+
+
+async def processes(host: Host, group: str, main_pid: int) -> frozenset[int]:
+    """The PIDs in a unit's cgroup, its main one among them; empty for a unit without processes."""
+    if not group:
+        return frozenset({main_pid} - {0})
+    (read,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
+    return frozenset(pids_of(read.text)) | ({main_pid} - {0})
+
+
+def _bound(step: ServiceStep) -> float:
+    return step.drain_s + step.timeout_s + STOP_MARGIN_S
+
+
+async def _leftovers(host: Host, step: ServiceStep, group: str, old: frozenset[int]) -> dict[int, str]:
+    """PID -> what it is and what it holds: members of the cgroup, holders of the port, old processes still alive."""
+    asked = [listeners(step.port)] + ([control_group(group)] if group else [])
+    listening, *members = await host.run_all(asked, timeout_s=READ_TIMEOUT_S)
+    holding = {pid: f"port {step.port}" for _, pid in listeners_of(listening.text)}
+    inside = {pid: f"the cgroup of {step.unit}" for read in members for pid in pids_of(read.text)}
+    candidates = sorted(old | holding.keys() | inside.keys())
+    argvs = await host.run_all([cmdline(pid) for pid in candidates], timeout_s=READ_TIMEOUT_S) if candidates else ()
+    named = {}
+    for pid, read in zip(candidates, argvs, strict=True):
+        words = words_of(read.stdout)
+        if words or pid in holding or pid in inside:
+            what = holding.get(pid) or inside.get(pid) or "memory"
+            named[pid] = f"PID {pid} ({' '.join(words)[:120] or 'unknown'}), which holds {what}"
+    return named
+
+
+async def _end_own(
+    host: Host, step: ServiceStep, group: str, fence: Fence, key: str, own: frozenset[int]
+) -> dict[int, str]:
+    """SIGKILL what is left of the service itself, never a stranger on its port; what is left after that."""
+    left = await _leftovers(host, step, group, own)
+    mine = [pid for pid, what in left.items() if pid in own or "cgroup" in what]
+    if not mine:
+        return left
+    await run_unit(host, fence, f"{key}:kill", [may("kill", "-KILL", *map(str, mine))], timeout_s=READ_TIMEOUT_S)
+    return await _settled(host, step, group, own)
+
+
+async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int]) -> dict[int, str]:
+    """What is left once the kernel has taken the killed ones away; a process in state D may outlive SIGKILL."""
+    patience = AsyncRetrying(
+        retry=retry_if_result(bool), wait=wait_fixed(0.1), stop=stop_after_delay(10), retry_error_callback=_last_result
+    )
+    left: dict[int, str] = await patience(_leftovers, host, step, group, own)
+    return left
+
+
+def _last_result(state: RetryCallState) -> dict[int, str]:
+    left: dict[int, str] = state.outcome.result() if state.outcome else {}
+    return left

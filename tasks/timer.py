@@ -1,0 +1,105 @@
+"""The dead-man's timer: without renewal the host restores files, drivers and service by itself."""
+
+from collections.abc import Callable, Sequence
+
+from state.errors import HostReverted, StepFailed
+from state.steps import ArmTimer, DisarmTimer, DriverMove, FileState
+from tasks.argv import FENCE, REVERTED, blob, place, revert_script, revert_unit, show, write
+from tasks.hosts.port import Argv, Host
+from tasks.hosts.privilege import checked
+from tasks.observe import unit_from
+from tasks.script import Line, may, must, render_sequence
+from tasks.sequence import READ_TIMEOUT_S, Fence, run_sequence
+
+
+Maker = Callable[..., Line]
+"""`must` or `may`: whether a failing line ends the sequence."""
+
+
+async def arm(host: Host, step: ArmTimer, fence: Fence) -> dict[str, object]:
+    """Write the restoring script and arm a transient timer for it; read back that the timer waits."""
+    await run_sequence(host, fence, [must("install", "-d", "-m", "700", "--", place(step.service))])
+    script = render_sequence(restoring(step)).encode()
+    upload = Argv(("tee", "--", revert_script(step.service)), stdin=script, root=True)
+    checked(host.name, upload, *await host.run_all([upload], timeout_s=READ_TIMEOUT_S))
+    name = revert_unit(step.service)
+    await run_sequence(host, fence, [*_taken_down(name), _armed(step, name)])
+    (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
+    if unit_from(name, shown.text).active_state != "active":
+        raise StepFailed("arm-timer", f"{name}.timer does not wait on {host.name}", hint="see `systemctl status` of it there")
+    return {"timer": f"{name}.timer"}
+
+
+async def renew(host: Host, service: str, fence: Fence) -> None:
+    """Start the timer's wait anew. Raises HostReverted or FencedOut when it is too late."""
+    await run_sequence(host, fence, [must("systemctl", "restart", "--", f"{revert_unit(service)}.timer")])
+
+
+async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, object]:
+    """Take the timer down. Raises HostReverted if it has fired."""
+    name = revert_unit(step.service)
+    await run_sequence(host, fence, [*_taken_down(name), may("rm", "-f", "--", revert_script(step.service))])
+    timer, service = await host.run_all([show(f"{name}.timer"), show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
+    if unit_from(name, service.text).active:
+        raise HostReverted(host.name)
+    if unit_from(name, timer.text).active:
+        raise StepFailed("disarm-timer", f"{name}.timer still waits on {host.name}", hint=f"stop it: systemctl stop {name}.timer")
+    return {}
+
+
+def restoring(step: ArmTimer) -> list[Line]:
+    """What the host does by itself: take the fence, stop what runs, put files and drivers back, start what ran before.
+
+    Every line but the first may fail, so that one failure does not keep the rest from being restored.
+    """
+    return [
+        must(*write(f"{FENCE}.new", f"{REVERTED}\n")),
+        must("mv", "-T", "-f", "--", f"{FENCE}.new", FENCE),
+        may("systemctl", "stop", "--", step.unit),
+        *(line for change in reversed(step.files) for line in placing(step.service, change.before, may)),
+        *(line for move in reversed(step.moves) for line in rebinding(move.reversed(), may)),
+        may("systemctl", "daemon-reload"),
+        may("systemctl", "reset-failed", "--", step.unit),
+        *([may("systemctl", "start", "--", step.unit)] if step.start else []),
+    ]
+
+
+def placing(service: str, state: FileState, line: Maker = must) -> list[Line]:
+    """Bring one file to `state` from the host's own copy by digest, atomically; an absent one is removed."""
+    if state.digest is None:
+        return [line("rm", "-f", "--", state.path)]
+    fresh = f"{state.path}.interlock-new"
+    kept = ("install", "-m", f"{state.mode:o}", "-o", state.owner, "-g", state.group, "-T", "--", blob(service, state.digest), fresh)
+    return [line(*kept), line("sync", "--", fresh), line("mv", "-T", "-f", "--", fresh, state.path)]
+
+
+def rebinding(move: DriverMove, line: Maker = must) -> list[Line]:
+    """Move one PCI function by `driver_override`, never by vendor and device id.
+
+    The unbind is bounded (`timeout`), and may fail: an unbound device answers ENODEV. What counts is the link read back.
+    """
+    device = f"/sys/bus/pci/devices/{move.address}"
+    lines = [line(*write(f"{device}/driver_override", f"{move.after or ''}\n"))]
+    if move.before:
+        unbind = write(f"/sys/bus/pci/drivers/{move.before}/unbind", move.address)
+        lines.append(may("timeout", "20", *unbind))
+    if move.after:
+        lines.append(line(*write("/sys/bus/pci/drivers_probe", move.address)))
+    return lines
+
+
+def _taken_down(name: str) -> Sequence[Line]:
+    return may("systemctl", "stop", "--", f"{name}.timer"), may("systemctl", "reset-failed", "--", f"{name}.service")
+
+
+def _armed(step: ArmTimer, name: str) -> Line:
+    return must(
+        "systemd-run",
+        "--quiet",
+        f"--unit={name}",
+        f"--on-active={step.deadline_s:g}s",
+        "--timer-property=AccuracySec=1s",
+        "--",
+        "/bin/sh",
+        revert_script(step.service),
+    )

@@ -1,0 +1,89 @@
+"""Our own requests: questions with checkable answers at concurrency one and two, and generations long enough to verify drafts."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from state.engines.engine import Engine, HttpQuestion
+from state.inspection.answer import read_answer
+from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
+from tasks.endpoint import Answer, Endpoint
+
+ANSWER_TIMEOUT_S = 60.0
+GENERATION_TIMEOUT_S = 180.0
+ANSWER_TOKENS = 64
+GENERATION_TOKENS = 256
+"""At an accept length of 3 that is two decode records at the default interval of 40 forwards."""
+
+
+async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> list[dict[str, Any]]:
+    """Every question once: some alone, some two at a time, the last two streamed."""
+    asked = [(question, index >= len(QUESTIONS) - 2) for index, question in enumerate(QUESTIONS)]
+    alone, paired = asked[:2], asked[2:]
+    answers = [await _answer(endpoint, engine, model, *one, 1) for one in alone]
+    for first, second in zip(paired[::2], paired[1::2], strict=True):
+        pair = (_answer(endpoint, engine, model, *one, 2) for one in (first, second))
+        answers += await asyncio.gather(*pair)
+    return answers
+
+
+async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[dict[str, Any]]:
+    """Four generations of exactly 256 tokens in the first round, more in later ones, two at a time."""
+    prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(4 * round_)]
+    found: list[dict[str, Any]] = []
+    for pair in _pairs(prompts):
+        found += await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
+    return found
+
+
+async def _answer(
+    endpoint: Endpoint, engine: Engine, model: str, question: Question, stream: bool, concurrency: int
+) -> dict[str, Any]:
+    asked = engine.chat(model, question.prompt, ANSWER_TOKENS, stream=stream)
+    got = await endpoint.ask(asked, timeout_s=ANSWER_TIMEOUT_S)
+    reply = engine.reply(got.body) if got.ok else None
+    text = reply.text if reply else ""
+    return {
+        "prompt": question.prompt,
+        "concurrency": concurrency,
+        "stream": stream,
+        "right": question.right(text),
+        "degenerate": degenerate(text) if reply else None,
+        **_record(got, text),
+    }
+
+
+async def _generation(endpoint: Endpoint, engine: Engine, prompt: str) -> dict[str, Any]:
+    asked: HttpQuestion = engine.generation(prompt, GENERATION_TOKENS, exact=True)
+    got = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
+    reply = engine.reply(got.body) if got.ok else None
+    report = read_answer(got.body) if reply else None
+    speculation = report.speculation if report else None
+    return {
+        "prompt": prompt,
+        "tokens": reply.tokens if reply else None,
+        "verify_calls": speculation.verify_calls if speculation else None,
+        "accepted": speculation.accepted_tokens if speculation else None,
+        "drafted": speculation.drafted_tokens if speculation else None,
+        "degenerate": degenerate(reply.text) if reply else None,
+        **_record(got, reply.text if reply else ""),
+    }
+
+
+def _record(got: Answer, text: str) -> dict[str, Any]:
+    shown = text.strip()[:200] or got.error or f"HTTP {got.status}"
+    return {"status": got.status, "seconds": round(got.seconds, 3), "shown": shown}
+
+
+def _pairs(prompts: Sequence[str]) -> list[Sequence[str]]:
+    return [prompts[i : i + 2] for i in range(0, len(prompts), 2)]
+
+
+def model_name(body: bytes, fallback: str) -> str:
+    """The first model that `/v1/models` names; `fallback` where it names none."""
+    try:
+        data = json.loads(body).get("data") or []
+    except (ValueError, AttributeError):
+        return fallback
+    return str(data[0].get("id", fallback)) if data and isinstance(data[0], dict) else fallback

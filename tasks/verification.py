@@ -1,0 +1,130 @@
+"""Gathering the evidence of one verification: traffic first, then everything that can be read about the same start."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state.engines.engine import Engine
+from state.target import Target
+from tasks import argv
+from tasks.endpoint import Endpoint
+from tasks.hosts.port import Argv, Completed, Host
+from tasks.observe import observe_gpus
+from tasks.properties import listeners_of, pids_of, properties, variables_of
+from tasks.sequence import READ_TIMEOUT_S
+from tasks.traffic import checkable_answers, generations, model_name
+
+PROBE_TIMEOUT_S = 25.0
+"""A hung scheduler lets `/health` wait 20 s before it says so (seen with SGLang 0.5.17)."""
+
+Items = dict[str, tuple[bytes, str]]
+"""Raw evidence by name, with its media type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The start that evidence is bound to: invocation, main process, where the journal stood, and who was there before."""
+
+    invocation: str
+    main_pid: int
+    cursor: str
+    restarts: int = 0
+    old_pids: tuple[int, ...] = ()
+    kernel_cursor: str = ""
+
+    def context(self) -> bytes:
+        known = {
+            "invocation": self.invocation,
+            "main_pid": self.main_pid,
+            "restarts": self.restarts,
+            "old_pids": list(self.old_pids),
+        }
+        return _json(known)
+
+
+async def gather(
+    host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started, round_: int
+) -> Items:
+    """Everything that claims are judged by. What cannot be read is left out: a missing item is unknown, never zero."""
+    items: Items = {"context": (started.context(), "application/json")}
+    async with Endpoint(host, target.endpoint) as endpoint:
+        items |= await _probed(endpoint, engine)
+        items |= await _traffic(endpoint, engine, target, items, round_)
+        items |= await _probed(endpoint, engine)
+    items |= await read_start(host, engine, target, started)
+    if gpu_host is not None and target.drivers:
+        seen = await observe_gpus(gpu_host, sorted(target.drivers))
+        items["drivers"] = (_json({gpu.address: gpu.driver for gpu in seen}), "application/json")
+    return items
+
+
+async def read_start(host: Host, engine: Engine, target: Target, started: Started) -> Items:
+    """Journal, unit, process, port and kernel log, in two round trips."""
+    port = int(target.endpoint.rpartition(":")[2].strip("/"))
+    shown, listening, journal, kernel = await host.run_all(
+        [
+            argv.show(target.unit),
+            argv.listeners(port),
+            argv.journal(target.unit, after=started.cursor),
+            argv.kernel_log(after=started.kernel_cursor or started.cursor),
+        ],
+        timeout_s=READ_TIMEOUT_S,
+    )
+    facts = properties(shown.text)
+    items: Items = {"unit": (shown.stdout, "text/plain")} if shown.ok else {}
+    if journal.ok:
+        items["journal"] = (_of_start(journal.stdout), "application/x-journal")
+    if listening.ok:
+        items["listeners"] = (_json([pid for _, pid in listeners_of(listening.text)]), "application/json")
+    if kernel.ok:
+        items["kernel"] = (kernel.stdout, "text/plain")
+    return items | await _read_process(host, engine, facts)
+
+
+async def _read_process(host: Host, engine: Engine, facts: Mapping[str, str]) -> Items:
+    pid, group = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
+    questions: list[Argv] = [argv.control_group(group)] if group else []
+    questions += [argv.cmdline(pid), argv.environ(pid)] if pid else []
+    answers: Sequence[Completed] = await host.run_all(questions, timeout_s=READ_TIMEOUT_S) if questions else ()
+    items: Items = {}
+    if group and answers[0].ok:
+        items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
+    if pid and answers[-1].ok and answers[-2].ok:
+        items["cmdline"] = (answers[-2].stdout, "text/x-cmdline")
+        items["environ"] = (_json(_known(engine, variables_of(answers[-1].stdout))), "application/json")
+    return items
+
+
+async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
+    questions = engine.probes()
+    answers = await asyncio.gather(*(endpoint.ask(q, timeout_s=PROBE_TIMEOUT_S) for q in questions.values()))
+    items: Items = {}
+    for name, answer in zip(questions, answers, strict=True):
+        evidence = name.partition("-before-")[0]
+        if answer.ok and evidence not in items:
+            items[evidence] = (answer.body, "text/plain" if evidence == "metrics" else "application/json")
+    return items
+
+
+async def _traffic(endpoint: Endpoint, engine: Engine, target: Target, items: Items, round_: int) -> Items:
+    fallback = str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
+    model = model_name(items.get("models", (b"", ""))[0], fallback)
+    answers = await checkable_answers(endpoint, engine, model)
+    long = await generations(endpoint, engine, round_)
+    return {"answers": (_json(answers), "application/json"), "generations": (_json(long), "application/json")}
+
+
+def _of_start(journal: bytes) -> bytes:
+    """Records since the start's cursor; without a cursor journalctl gives all there are, and the facts tell them apart."""
+    return b"\n".join(line for line in journal.splitlines() if line.startswith(b"{"))
+
+
+def _known(engine: Engine, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Values of the variables that are evidence; of all others the name alone."""
+    return {name: value if name.startswith(engine.environment_prefixes) else None for name, value in sorted(variables.items())}
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()

@@ -52,7 +52,8 @@ class Login:
 def endpoint(address: str, port: int | None = None) -> tuple[str, int | None]:
     """Host and port of an address, `port` coming first; ValueError if it has no form that is known here."""
     host, given = _split(address)
-    if not host or any(c.isspace() or c == "@" for c in host) or (given and not given.isdecimal()):
+    odd = host.startswith("-") or any(char.isspace() or char == "@" for char in host)
+    if not host or odd or (given and not (given.isdecimal() and 0 < int(given) < 1 << 16)):
         raise ValueError(f"Not an address: `{address}` (want `host` or `host:port`)")
     return host, port or (int(given) if given else None)
 

@@ -88,6 +88,10 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[Conflict]:
     for index, word in enumerate(command):
         if not word.isprintable():
             yield Conflict(("engine", "command", index), "has a control character in it; expected text on one line")
+    if REDACTED in redact(" ".join(command)):
+        yield Conflict(
+            ("engine", "command"), "holds a secret, and every user of the host can read an argv; expected none"
+        )
     rendering = rendering_for(kind) if isinstance(kind, str) else None
     if rendering is not None:
         yield from _arguments(rendering, engine, command)
@@ -98,6 +102,9 @@ def _arguments(rendering: Rendering, engine: Mapping[str, Any], command: Sequenc
     version = engine.get("version")
     for flag in rendering.parse_arguments(command) if rendering.has_entry_point(command) else ():
         yield Conflict(("engine", "command"), f"has the engine's flag `{flag}`; expected it under `engine.arguments`")
+    for name, value in arguments.items():
+        if REDACTED in redact(f"{value}"):
+            yield Conflict(("engine", "arguments", name), "holds a secret; expected it outside of every argv")
     for name, sentence in rendering.argument_mistakes(arguments, version if isinstance(version, str) else None):
         yield Conflict(("engine", "arguments", name) if name else ("engine", "arguments"), sentence)
     port, listened = endpoint_port(engine.get("endpoint")), arguments.get("port", rendering.default_port)

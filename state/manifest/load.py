@@ -82,7 +82,7 @@ def _explain(error: ErrorDetails, path: Path, owner: type[BaseModel], found: Fie
         case "too_short":
             return f"is empty; {expected}"
     if isinstance(value, (bool, int, float)) and kind == "string_type":
-        return f'{show(value)} is {_kind(value)}, not text; {expected}; put it in quotes: "{show(value)[1:-1]}"'
+        return f"{show(value)} is {_kind(value)}; expected text, so put it in quotes"
     return f"{show(value)} does not fit; {expected}"
 
 

@@ -142,5 +142,5 @@ def show(value: Any) -> str:
             return "a mapping"
         case list() | tuple():
             return "a list"
-    text = str(value)
+    text = str(value) if str(value).isprintable() else ascii(value)[1:-1]
     return f"`{text if len(text) <= 60 else text[:57] + '...'}`"

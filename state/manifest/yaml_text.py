@@ -21,6 +21,10 @@ _LOOSE_BOOLEAN = re.compile(r"(yes|no|on|off|y|n)", re.I)
 _LOOSE_NUMBER = re.compile(r"[-+]?(0\d+|0[xX][\da-fA-F_]+|0[oObB][0-7_]+|\d[\d_]*_[\d_]*|\d[\d_]*(:[0-5]?\d)+(\.\d*)?)")
 _LOOSE_FLOAT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+|[-+]?\.\d+[eE]\d+|\.NaN|\.NAN|[-+]?\.(Inf|INF)")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ].*)?")
+_COLLECTIONS = {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_SCALARS = {
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+}
 
 
 @dataclass(slots=True)
@@ -96,6 +100,8 @@ def _value(document: Document, node: yaml.Node, path: Path) -> Any:
     document.nodes += 1
     if document.nodes > MAX_NODES or len(path) > MAX_DEPTH:
         raise UnreadableError(line, "grows beyond measure through its aliases; expected a manifest")
+    if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
+        document.mistakes.append((line, path, f"has the tag `{node.tag}`; expected a plain value"))
     match node:
         case yaml.MappingNode():
             return dict(_pairs(document, node, path))
@@ -127,14 +133,14 @@ def _pairs(document: Document, node: yaml.MappingNode, path: Path) -> Iterator[t
 def read_scalar(node: yaml.ScalarNode) -> tuple[Any, str]:
     """A scalar's value, and what is wrong with it if it is ambiguous (the value is then its text)."""
     text: str = node.value
-    if node.tag.startswith("tag:yaml.org,2002:python") or node.tag.startswith("!"):
+    if node.tag not in _SCALARS:
         return text, f"has the tag `{node.tag}`; expected a plain value"
     if node.style is not None:
         return text, ""
     if _LOOSE_BOOLEAN.fullmatch(text):
         meant = "true" if text.lower() in ("yes", "on", "y") else "false"
         return text, f'`{text}` is a boolean to some readers of YAML; expected {meant}, or "{text}" in quotes'
-    if _LOOSE_NUMBER.fullmatch(text) or _LOOSE_FLOAT.fullmatch(text) or _DATE.fullmatch(text):
+    if not _FLOAT.fullmatch(text) and any(loose.fullmatch(text) for loose in (_LOOSE_NUMBER, _LOOSE_FLOAT, _DATE)):
         return text, f'`{text}` is read differently by readers of YAML; expected a plain number, or "{text}" in quotes'
     return _plain(text), ""
 

@@ -1,0 +1,365 @@
+"""A manifest is read whole, or every mistake in it is told with its line, its field and what was expected."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from state.errors import ManifestInvalid
+from state.manifest.load import load_manifest
+from state.manifest.model import AcceptLengthSpec, Manifest, ThroughputSpec
+from state.manifest.quantities import parse_change, parse_duration, parse_path, parse_pci_address
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "reference" / "example.yaml"
+
+SOUND = """\
+interlock: 1
+service: qwen
+hosts:
+  serving: {address: llm.example, user: interlock}
+unit:
+  host: serving
+  name: sglang.service
+  user: sglang
+engine:
+  kind: sglang
+  command: [/opt/sglang/bin/python, -m, sglang.launch_server]
+  endpoint: http://127.0.0.1:30000
+  arguments: {model_path: /m}
+"""
+
+
+def mistakes(text: str) -> tuple[str, ...]:
+    with pytest.raises(ManifestInvalid) as caught:
+        load_manifest(text, "m.yaml")
+    return caught.value.mistakes
+
+
+def changed(**sections: Any) -> str:
+    """The sound manifest with sections replaced, or parts of them where both are mappings."""
+    raw = yaml.safe_load(SOUND)
+    for name, value in sections.items():
+        raw[name] = {**raw[name], **value} if isinstance(value, dict) and name in raw else value
+    return yaml.safe_dump(raw, sort_keys=False)
+
+
+def test_the_full_example_is_read_and_uses_every_field() -> None:
+    manifest = load_manifest(EXAMPLE.read_text(), "example.yaml")
+    assert manifest.model_fields_set == set(Manifest.model_fields)
+    for part in (manifest.unit, manifest.unit.stop, manifest.engine, manifest.policy, manifest.hosts["serving"]):
+        assert part.model_fields_set == set(type(part).model_fields)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "deployments" / "manifests").glob("*.yaml")), ids=lambda path: path.name
+)
+def test_every_manifest_that_ships_is_sound(path: Path) -> None:
+    assert load_manifest(path.read_text(), path.name).interlock == 1
+
+
+def test_the_reference_page_shows_the_example_as_it_is() -> None:
+    page = (EXAMPLE.parent / "manifest.md").read_text()
+    assert f"<!-- example.yaml -->\n```yaml\n{EXAMPLE.read_text()}```\n" in page
+
+
+def test_the_example_means_what_it_says() -> None:
+    manifest = load_manifest(EXAMPLE.read_text(), "example.yaml")
+    assert manifest.unit.stop.drain == 60
+    assert manifest.readiness.timeout == 600
+    assert manifest.claims == (
+        AcceptLengthSpec(at_least=2.0, confidence=0.95, within=180.0),
+        ThroughputSpec(at_least=0.12, concurrency=(1, 8, 32)),
+    )
+    assert manifest.policy.timer == 300
+    assert manifest.gpus is not None
+    assert manifest.gpus.drivers["nvidia"][1] == "0000:11:00.0"
+
+
+def test_a_manifest_survives_json() -> None:
+    manifest = load_manifest(EXAMPLE.read_text(), "example.yaml")
+    assert Manifest.model_validate(manifest.as_json()) == manifest
+
+
+def test_ten_mistakes_give_ten_sentences_with_their_lines() -> None:
+    text = """\
+interlock: 1
+service: Qwen 122B
+hosts:
+  serving: {adress: 10.0.0.1, address: 10.0.0.1, user: interlock}
+unit:
+  host: serving
+  name: etc/sglang.service
+  user: sglang
+  environment:
+    COUNTRY: no
+    HF_TOKEN: hf_abcdef
+  secrets: [/etc/interlock/../shadow]
+  stop: {drain: soon}
+engine:
+  kind: sglang
+  command: [/opt/sglang/bin/python, -m, sglang.launch_server]
+  endpoint: http://127.0.0.1:8000
+  arguments:
+    speculative_num_steps: 5
+gpus:
+  host: serving
+  drivers:
+    nvidia: ["01:00.0"]
+    vfio-pci: ["0000:01:00.0"]
+"""
+    assert mistakes(text) == (
+        "m.yaml:2: service: `Qwen 122B` does not fit; expected a name of lower-case letters, digits, - and .",
+        "m.yaml:4: hosts.serving.adress: is not known here; did you mean `address`?",
+        "m.yaml:7: unit.name: `etc/sglang.service` has a slash in it; expected a unit name, not a path",
+        'm.yaml:10: unit.environment.COUNTRY: `no` is a boolean to some readers of YAML; expected false, or "no" in'
+        " quotes",
+        "m.yaml:11: unit.environment.HF_TOKEN: holds a secret; expected it in a root-only file on the host that is"
+        " named under `unit.secrets`",
+        "m.yaml:12: unit.secrets[0]: `/etc/interlock/../shadow` has `.` or `..` in it; expected a path without them",
+        "m.yaml:13: unit.stop.drain: `soon` is no duration; expected one such as 90s, 10m or 1h30m",
+        "m.yaml:17: engine.endpoint: names port 8000, but the engine's default is 30000; expected the same port",
+        "m.yaml:19: engine.arguments.speculative_num_steps: has no effect without `speculative_algorithm`; expected"
+        " both or neither",
+        "m.yaml:24: gpus.drivers.vfio-pci[0]: `0000:01:00.0` is listed under `nvidia` already; expected each GPU once",
+    )
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        pytest.param({"unit": {"host": "other"}}, "unit.host: `other` is not among the hosts", id="unit-on-no-host"),
+        pytest.param(
+            {"gpus": {"host": "x", "drivers": {}}}, "gpus.host: `x` is not among the hosts", id="gpus-on-no-host"
+        ),
+        pytest.param({"unit": {"name": "sglang@.service"}}, "is a template", id="a-template-is-no-unit-to-start"),
+        pytest.param({"unit": {"name": "sglang.timer"}}, "is no service unit", id="a-timer-is-no-service"),
+        pytest.param({"unit": {"environment": {"A": 1}}}, "is a number; expected text", id="a-number-in-environment"),
+        pytest.param(
+            {"unit": {"environment": {"A": True}}}, "is a boolean; expected text", id="a-boolean-in-environment"
+        ),
+        pytest.param({"unit": {"environment": {"MY_PASSWORD": "x"}}}, "holds a secret", id="a-password"),
+        pytest.param(
+            {"unit": {"environment": {"URL": "postgres://u:p@h/"}}}, "holds a secret", id="a-password-in-a-url"
+        ),
+        pytest.param({"unit": {"environment": {"A": "x\ny"}}}, "A: `x", id="a-line-break-in-environment"),
+        pytest.param({"unit": {"secrets": ["etc/x.env"]}}, "is no absolute path", id="a-relative-path"),
+        pytest.param({"unit": {"secrets": ["/etc/*.env"]}}, "not written plainly", id="a-glob-in-a-path"),
+        pytest.param({"unit": {"secrets": ["/etc//x.env"]}}, "not written plainly", id="a-path-that-is-not-normalised"),
+        pytest.param({"unit": {"limits": {"LimitNOFIL": 1}}}, "is no limit that is known", id="an-unknown-limit"),
+        pytest.param({"unit": {"limits": {"LimitNOFILE": "many"}}}, "is no limit; expected", id="a-limit-in-words"),
+        pytest.param({"unit": {"restart": False}}, 'expected "no" (in quotes)', id="restart-no-without-quotes"),
+        pytest.param({"unit": {"working_directory": "~"}}, "is no absolute path", id="a-home-as-folder"),
+        pytest.param({"engine": {"kind": "sglan"}}, "expected `sglang` or `vllm`", id="an-unknown-engine"),
+        pytest.param({"engine": {"command": []}}, "engine.command: is empty", id="no-command"),
+        pytest.param({"engine": {"command": ["python"]}}, "no plain absolute path", id="a-program-without-its-path"),
+        pytest.param(
+            {"engine": {"command": ["/p", "-m", "sglang.launch_server", "--tp", "4"]}},
+            "has the engine's flag `tp_size`",
+            id="a-flag-in-the-command",
+        ),
+        pytest.param({"engine": {"command": ["/p", "--api-key", "k"]}}, "holds a secret", id="a-secret-in-the-command"),
+        pytest.param({"engine": {"arguments": {"api_key": "k"}}}, "api_key: is a secret", id="an-api-key"),
+        pytest.param(
+            {"engine": {"arguments": {"tp-size": 4}}}, "the engine's Python name, `tp_size`", id="a-flag-as-name"
+        ),
+        pytest.param(
+            {"engine": {"arguments": {"x": {"a": 1}}}}, "expected the JSON as text", id="a-mapping-as-argument"
+        ),
+        pytest.param({"engine": {"arguments": {"x": []}}}, "is an empty list", id="an-empty-list"),
+        pytest.param({"engine": {"arguments": {"x": [True]}}}, "has `true` in its list", id="a-boolean-in-a-list"),
+        pytest.param({"engine": {"arguments": {"x": ["-a"]}}}, "would take for a flag", id="a-dash-in-a-list"),
+        pytest.param({"engine": {"arguments": {"x": float("nan")}}}, "no finite number", id="not-a-number"),
+        pytest.param({"engine": {"arguments": {"port": 1}}}, "`engine.arguments.port` is 1", id="two-ports"),
+        pytest.param({"engine": {"endpoint": "https://h:1"}}, "is no endpoint", id="https-to-the-engine"),
+        pytest.param({"engine": {"endpoint": "http://h"}}, "names no port", id="an-endpoint-without-port"),
+        pytest.param(
+            {"engine": {"endpoint": "http://h:30000/v1"}}, "more or less than a host", id="a-path-in-the-endpoint"
+        ),
+        pytest.param({"engine": {"endpoint": "http://h:99999"}}, "names no port", id="a-port-out-of-range"),
+        pytest.param({"engine": {"version": 0.5}}, "version: `0.5` is a number", id="a-version-as-number"),
+        pytest.param(
+            {"hosts": {"serving": {"address": "u@h", "user": "u"}}}, "is no host address", id="a-user-in-the-address"
+        ),
+        pytest.param(
+            {"hosts": {"serving": {"address": "h", "user": "u", "host_key": "AAAA"}}},
+            "public key line",
+            id="half-a-host-key",
+        ),
+        pytest.param({"claims": [{"claim": "acept-length"}]}, "did you mean `accept-length`?", id="an-unknown-claim"),
+        pytest.param({"claims": [{"at_least": 2}]}, "claims[0]: names no claim", id="a-claim-without-a-name"),
+        pytest.param(
+            {"claims": [{"claim": "throughput", "at_least": 12}]}, "no change in per cent", id="a-bare-change"
+        ),
+        pytest.param(
+            {"claims": [{"claim": "accept-length", "at_least": 0.5}]}, "a number from 1 up", id="too-short-to-be"
+        ),
+        pytest.param({"policy": {"timer": "1s"}}, "at least 10s", id="a-timer-that-would-fire-at-once"),
+        pytest.param({"policy": {"soack": "1s"}}, "did you mean `soak`?", id="a-misspelt-field"),
+        pytest.param({"schedule": [{"cron": "0 7 * *", "revision": "day"}]}, "is no cron line", id="four-cron-fields"),
+        pytest.param(
+            {"schedule": [{"cron": "0 25 * * *", "revision": "d"}]}, "from 0 to 23", id="an-hour-out-of-range"
+        ),
+        pytest.param({"schedule": [{"cron": "0 7 * * *", "revision": "../d"}]}, "schedule[0].revision", id="a-way-out"),
+        pytest.param({"interlock": 2}, "expected 1, the version", id="a-future-format"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(sections: dict[str, Any], sentence: str) -> None:
+    (told,) = mistakes(changed(**sections))
+    assert sentence in told
+    assert re.match(r"m\.yaml:\d+: [a-z]", told)
+    assert not re.search(r"pydantic|type=|str_type|Input should|\n", told)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("a: [1\nb: {", "m.yaml:2: the file is no YAML at column 2: ", id="broken-syntax"),
+        pytest.param("a: 1\n\tb: 2", "m.yaml:2: the file is no YAML at column 1: ", id="a-tab-as-indent"),
+        pytest.param("", "m.yaml:1: the file holds `null`; expected a mapping", id="nothing"),
+        pytest.param("- a", "m.yaml:1: the file holds a list; expected a mapping", id="a-list"),
+        pytest.param("a: 1\n---\nb: 2", "m.yaml:2: the file begins a second document", id="two-documents"),
+        pytest.param("[" * 2000, "m.yaml:1: the file is nested deeper than 20 levels", id="deep-nesting"),
+        pytest.param("a: &a [*a]", "m.yaml:1: the file grows beyond measure", id="an-alias-to-itself"),
+        pytest.param(
+            "a: &a [x]\nb: [" + "*a, " * 51 + "]", "m.yaml:2: the file has more than 50 aliases", id="many-aliases"
+        ),
+        pytest.param("x" * 300_000, "m.yaml:1: the file is longer than 256 Ki characters", id="a-huge-file"),
+        pytest.param(
+            "a: 1\nb: \x01", "m.yaml:2: the file has a character that YAML does not allow", id="a-control-character"
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_in_one_sentence(text: str, sentence: str) -> None:
+    (told,) = mistakes(text)
+    assert told.startswith(sentence)
+
+
+def test_aliases_cannot_multiply_without_bound() -> None:
+    levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 6))
+    (told,) = mistakes(f"a0: &a0 [x, x, x, x, x, x, x, x, x]\n{levels}\n")
+    assert "grows beyond measure" in told
+
+
+@pytest.mark.parametrize(
+    ("scalar", "words"),
+    [
+        pytest.param("yes", "boolean to some readers", id="yes"),
+        pytest.param("Off", "boolean to some readers", id="off"),
+        pytest.param("010", "read differently", id="octal"),
+        pytest.param("0x10", "read differently", id="hexadecimal"),
+        pytest.param("1_000", "read differently", id="underscore"),
+        pytest.param("1:30", "read differently", id="base-sixty"),
+        pytest.param("1e3", "read differently", id="exponent-without-dot"),
+        pytest.param("2026-01-01", "read differently", id="date"),
+        pytest.param("!!python/name:os.system", "has the tag", id="python-tag"),
+        pytest.param("!!binary aGk=", "has the tag", id="binary-tag"),
+        pytest.param("!!python/object/apply:os.system [x]", "has the tag", id="python-object"),
+    ],
+)
+def test_what_readers_of_yaml_disagree_on_is_refused(scalar: str, words: str) -> None:
+    (told,) = mistakes(SOUND.replace("model_path: /m", f"x: {scalar} "))
+    assert words in told
+    assert told.startswith("m.yaml:13: engine.arguments.x: ")
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        pytest.param("0.75", 0.75, id="fraction"),
+        pytest.param("1.0e-3", 0.001, id="exponent-with-dot"),
+        pytest.param('"no"', "no", id="quoted-no"),
+        pytest.param("'010'", "010", id="quoted-octal"),
+        pytest.param("true", True, id="true"),
+        pytest.param("null", None, id="null"),
+        pytest.param("0.5.23", "0.5.23", id="a-version-is-text"),
+        pytest.param("-1", -1, id="negative"),
+    ],
+)
+def test_plain_scalars_keep_their_meaning(scalar: str, value: object) -> None:
+    manifest = load_manifest(SOUND.replace("model_path: /m", f"x: {scalar}"), "m.yaml")
+    got = manifest.engine.arguments["x"]
+    assert (got, type(got)) == (value, type(value))
+
+
+def test_a_key_that_stands_twice_is_told_with_both_lines() -> None:
+    assert mistakes(SOUND + "service: other\n") == (
+        "m.yaml:14: service: stands twice, first in line 2; expected it once",
+    )
+
+
+def test_merge_keys_are_not_read() -> None:
+    (told,) = mistakes(SOUND.replace("{model_path: /m}", "{<<: {a: 1}}"))
+    assert "`<<` cannot be a key" in told
+
+
+def test_a_missing_section_is_told_at_its_parent() -> None:
+    text = SOUND.replace("  kind: sglang\n", "")
+    assert mistakes(text) == ("m.yaml:9: engine.kind: is missing; expected `sglang` or `vllm`",)
+
+
+def test_a_manifest_made_without_text_is_held_to_the_same_rules() -> None:
+    raw = yaml.safe_load(changed(unit={"host": "other"}))
+    with pytest.raises(ValidationError, match=r"unit\.host: `other` is not among the hosts"):
+        Manifest.model_validate(raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("60s", 60),
+        ("10m", 600),
+        ("1h30m", 5400),
+        ("250ms", 0.25),
+        ("1.5s", 1.5),
+        ("2d", 172800),
+        ("1m30s", 90),
+        (90, 90),
+    ],
+)
+def test_durations_are_seconds(text: object, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "30m1h", "1h 30m", "-1s", -1, True, None, "10 s", "1e3s"])
+def test_what_is_no_duration_is_refused(text: object) -> None:
+    with pytest.raises(PydanticCustomError, match=r"expected"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"), [("+12%", 0.12), ("-5%", -0.05), ("150%", 1.5), ("+0.5%", 0.005), (0.12, 0.12)]
+)
+def test_changes_are_ratios(text: object, ratio: float) -> None:
+    assert parse_change(text) == ratio
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        pytest.param("0000:01:00.0", "0000:01:00.0", id="whole"),
+        pytest.param("E1:00.0", "0000:e1:00.0", id="without-domain-and-in-capitals"),
+        pytest.param("00000000:01:00.0", "0000:01:00.0", id="as-nvidia-smi-prints-it"),
+        pytest.param("0001:01:1f.7", "0001:01:1f.7", id="another-domain"),
+    ],
+)
+def test_pci_addresses_are_normalised(text: str, address: str) -> None:
+    assert parse_pci_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["01:00", "0000:01:20.0", "0000:01:00.8", "0000:01:00.0/../x", "", None, 12, "10de:2bb1"]
+)
+def test_what_is_no_pci_address_is_refused(text: object) -> None:
+    with pytest.raises(PydanticCustomError, match=r"is no PCI address"):
+        parse_pci_address(text)
+
+
+@pytest.mark.parametrize("text", ["", "x", "/", "/a/", "/a/../b", "/a/./b", "/a b", "/a\n", "/$x", "/a;b", None])
+def test_paths_cannot_leave_their_place(text: object) -> None:
+    with pytest.raises(PydanticCustomError, match=r"expected"):
+        parse_path(text)

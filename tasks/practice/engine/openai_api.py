@@ -1,0 +1,149 @@
+"""The OpenAI-compatible API: chat completions and completions, plain and streamed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from .batch import Job
+from .compose import Wish, compose
+from .engine import Engine
+from .native import context_left, meta_info, text_of
+from .prose import pieces_of
+from .protocol import DONE, Request, Response, event, event_stream, json_response
+
+_MOST_BY_DEFAULT = 4096
+_TEMPLATE_TOKENS = 9
+
+
+class BadRequest(ValueError):
+    """The body is no request that the endpoint understands."""
+
+
+async def chat(engine: Engine, request: Request) -> Response:
+    try:
+        body = request.json()
+        job = _chat_job(engine, body)
+    except ValueError as error:
+        return _bad_request(str(error))
+    return await _respond(engine, body, job, chat_like=True)
+
+
+async def completions(engine: Engine, request: Request) -> Response:
+    try:
+        body = request.json()
+        prompt = body.get("prompt")
+        if not isinstance(prompt, str):
+            raise BadRequest("prompt: Input should be a valid string")
+        job = _job(engine, body, prompt, pieces_of(prompt), most=16, raw=True)
+    except ValueError as error:
+        return _bad_request(str(error))
+    return await _respond(engine, body, job, chat_like=False)
+
+
+def _bad_request(message: str) -> Response:
+    return json_response({"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": 400}, 400)
+
+
+def _chat_job(engine: Engine, body: Mapping[str, object]) -> Job:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest("messages: Field required")
+    texts = [_content(message) for message in messages]
+    words = pieces_of("\n".join(texts))
+    last = next((text for text, m in zip(texts[::-1], messages[::-1]) if m.get("role") == "user"), texts[-1])  # noqa: B905  # Python 3.9
+    return _job(engine, body, last, ["<|im_start|>"] * _TEMPLATE_TOKENS + words, most=_MOST_BY_DEFAULT, raw=False)
+
+
+def _content(message: object) -> str:
+    """The text of a message, whose content is a string or a list of parts."""
+    if not isinstance(message, dict) or "role" not in message:
+        raise BadRequest("messages: Input should be a valid dictionary with a role")
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
+
+
+def _job(engine: Engine, body: Mapping[str, object], prompt: str, words: list[str], *, most: int, raw: bool) -> Job:
+    left = context_left(engine, len(words))
+    if left < 1:
+        raise BadRequest(
+            f"Requested token count exceeds the model's maximum context length of {engine.context_length} tokens."
+        )
+    asked = body.get("max_completion_tokens") or body.get("max_tokens") or most
+    if not isinstance(asked, int) or asked < 1:
+        raise BadRequest("max_tokens: Input should be a valid integer greater than 0")
+    stop = body.get("stop") or ()
+    form = body.get("response_format")
+    form = form if isinstance(form, dict) else {}
+    holder = form.get("json_schema")
+    schema = holder.get("schema") if isinstance(holder, dict) else None
+    wish = Wish(
+        prompt=prompt,
+        most=min(asked, left),
+        ignore_eos=bool(body.get("ignore_eos")),
+        stop=(stop,) if isinstance(stop, str) else tuple(str(part) for part in stop) if isinstance(stop, list) else (),
+        json_wanted=form.get("type") in ("json_object", "json_schema"),
+        schema=schema if isinstance(schema, dict) else None,
+        raw=raw,
+        variety=0 if body.get("temperature") in (0, 0.0) else engine.totals.requests + 1,
+    )
+    pieces, finish = compose(engine.launch, wish)
+    return engine.new_job(words, pieces, finish)
+
+
+async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat_like: bool) -> Response:
+    if body.get("stream"):
+        return event_stream(_stream(engine, body, job, chat_like=chat_like))
+    await engine.finish(job)
+    engine.count(job)
+    choice: dict[str, object] = {"index": 0}
+    if chat_like:
+        choice["message"] = {"role": "assistant", "content": text_of(job), "reasoning_content": None, "tool_calls": None}
+    else:
+        choice["text"] = text_of(job)
+    choice.update(logprobs=None, finish_reason=job.finish, matched_stop=None)
+    if body.get("return_meta_info") and engine.launch.version >= (0, 5, 13):
+        choice["meta_info"] = meta_info(engine, job)
+    kind = "chat.completion" if chat_like else "text_completion"
+    metadata = {"weight_version": engine.launch.resolved.text("weight_version")}
+    return json_response({**_head(engine, body, job, kind), "choices": [choice], "usage": usage(job), "metadata": metadata})
+
+
+def _head(engine: Engine, body: Mapping[str, object], job: Job, kind: str) -> dict[str, object]:
+    """The engine echoes whatever model name it was asked for."""
+    model = body.get("model") or engine.launch.resolved.text("served_model_name")
+    return {"id": job.rid, "object": kind, "created": int(job.arrived), "model": model}
+
+
+def usage(job: Job) -> dict[str, object]:
+    return {
+        "prompt_tokens": len(job.prompt),
+        "total_tokens": job.tokens,
+        "completion_tokens": job.done,
+        "prompt_tokens_details": None,
+        "reasoning_tokens": 0,
+    }
+
+
+async def _stream(engine: Engine, body: Mapping[str, object], job: Job, *, chat_like: bool) -> AsyncIterator[bytes]:
+    head = _head(engine, body, job, "chat.completion.chunk" if chat_like else "text_completion")
+
+    def chunk(part: Mapping[str, object], finish: str | None = None) -> bytes:
+        inner = {"delta": {"reasoning_content": None, **part}} if chat_like else {"text": part.get("content", "")}
+        choice = {"index": 0, **inner, "logprobs": None, "finish_reason": finish, "matched_stop": None}
+        return event({**head, "choices": [choice]})
+
+    told = 0
+    async for _ in engine.progress(job):
+        if not told and chat_like:
+            yield chunk({"role": "assistant", "content": ""})
+        if text := "".join(job.pieces[told : job.done]):
+            yield chunk({"content": text})
+        told = job.done
+    engine.count(job)
+    yield chunk({}, job.finish)
+    options = body.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield event({**head, "choices": [], "usage": usage(job)})
+    yield DONE

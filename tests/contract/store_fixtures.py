@@ -45,6 +45,7 @@ class Postgres:
         return f"postgresql://postgres@/{database}?host={self.socket}"
 
     def sql(self, statement: str, database: str = "postgres") -> str:
+        """What psql prints; raises CalledProcessError where the server refuses."""
         argv = [
             self.programs / "psql",
             "-h",
@@ -58,6 +59,12 @@ class Postgres:
             "-qAtc",
         ]
         return subprocess.run([*argv, statement], check=True, capture_output=True, text=True).stdout.strip()
+
+    def refusal(self, statement: str, url: str) -> str:
+        """What the server says when it refuses; fails the test if it does not."""
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            self.sql(statement, url.removeprefix("postgresql://postgres@/").partition("?")[0])
+        return str(caught.value.stderr)
 
 
 @pytest.fixture

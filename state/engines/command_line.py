@@ -50,7 +50,7 @@ def parse_flags(tables: FlagTables, words: Sequence[str]) -> dict[str, ArgumentV
     """Arguments by canonical name; words that belong to no flag are passed over."""
     parsed: dict[str, ArgumentValue] = {}
     for flag, values in _grouped(words):
-        name = tables.canonical(flag.removeprefix("--").replace("-", "_"))
+        name = tables.canonical(_name(flag))
         if not values and name.startswith("no_") and name.removeprefix("no_") in tables.negatable:
             parsed[name.removeprefix("no_")] = False
         else:
@@ -86,11 +86,17 @@ def accepted_flags(help_text: str) -> frozenset[str]:
 
 
 def unknown_flags(tables: FlagTables, words: Sequence[str], help_text: str) -> list[UnknownFlag]:
-    """Flags among `words` that the help text does not declare and that abbreviate nothing it declares."""
+    """Flags among `words` that the help text does not declare and that abbreviate nothing it declares.
+
+    A usage block without option lines shows one spelling of each flag: there its known aliases pass as well.
+    """
     accepted = accepted_flags(help_text)
+    whole = any(_option_head(line) for line in help_text.splitlines())
+    meanings = set() if whole else {tables.canonical(_name(flag)) for flag in accepted}
     unknown = {}
     for flag, _ in _grouped(words):
-        if flag not in accepted and (problem := _problem(tables, flag, accepted)) is not None:
+        alias = _name(flag) in tables.aliases.keys() | tables.names and tables.canonical(_name(flag)) in meanings
+        if flag not in accepted and not alias and (problem := _problem(tables, flag, accepted)) is not None:
             unknown[flag] = UnknownFlag(flag, problem)
     return list(unknown.values())
 
@@ -103,7 +109,7 @@ def _problem(tables: FlagTables, flag: str, accepted: frozenset[str]) -> str | N
         return None
     if full:
         return f"it could be short for {' or '.join(full[:4])}"
-    name = flag.removeprefix("--").replace("-", "_")
+    name = _name(flag)
     if name in tables.renames:
         return tables.renames[name]
     canonical = "--" + tables.canonical(name).replace("_", "-")
@@ -111,6 +117,10 @@ def _problem(tables: FlagTables, flag: str, accepted: frozenset[str]) -> str | N
         return f"did you mean {canonical}?"
     close = difflib.get_close_matches(flag, sorted(accepted), n=1, cutoff=0.75)
     return f"did you mean {close[0]}?" if close else ""
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def _option_head(line: str) -> str:

@@ -126,6 +126,19 @@ def test_flags_are_checked_against_the_engines_own_help(words: tuple[str, ...], 
     assert RENDERING.unknown_flags((*PYTHON, *words), USAGE) == unknown
 
 
+@pytest.mark.parametrize(
+    ("usage", "words"),
+    [
+        pytest.param("--tp-size TP_SIZE", ("--tensor-parallel-size", "4"), id="an-alias-of-what-is-shown"),
+        pytest.param("--tensor-parallel-size TP_SIZE", ("--tp-size", "4"), id="the-name-whose-alias-is-shown"),
+    ],
+)
+def test_a_usage_block_shows_one_spelling_of_a_flag(usage: str, words: tuple[str, ...]) -> None:
+    block = f"usage: sglang serve [-h] [{usage}]\n"
+    assert RENDERING.unknown_flags((*PYTHON, *words), block) == []
+    assert RENDERING.unknown_flags((*PYTHON, *words), f"{block}\noptions:\n  {usage}\n") != []
+
+
 def test_a_help_text_without_flags_proves_nothing() -> None:
     (found,) = RENDERING.unknown_flags((*PYTHON, "--tp-size", "4"), "Traceback (most recent call last):\n")
     assert found == ("--tp-size", "the engine's help names no flags, so none can be checked")

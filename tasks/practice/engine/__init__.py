@@ -11,7 +11,7 @@ def __getattr__(name: str) -> str:
     if name == "__version__":
         import os
 
-        from .versions import installed_version
+        from .versions import version_among
 
-        return installed_version(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        return version_among(os.listdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     raise AttributeError(name)

@@ -18,7 +18,7 @@ _CAPITALS = {
     "the netherlands": "Amsterdam", "the czech republic": "Prague",
 }  # fmt: skip
 _FACTS = (
-    (r"days (?:are there )?in a week", "7"),
+    (r"days (?:(?:are there )?in a week|does a week have)", "7"),
     (r"hours (?:are there )?in a day", "24"),
     (r"months (?:are there )?in a year", "12"),
     (r"minutes (?:are there )?in an hour", "60"),
@@ -30,6 +30,7 @@ _FACTS = (
     (r"opposite of (?:the word )?['\"]?big\b", "Small"),
     (r"chemical (?:formula|symbol) (?:for|of) water", "H2O"),
     (r"largest planet", "Jupiter"),
+    (r"red planet", "Mars"),
     (r"planet .*closest to the sun", "Mercury"),
     (r"freez\w* point of water", "0 degrees Celsius"),
 )
@@ -67,12 +68,16 @@ def _spell(prompt: str) -> str | None:
     match = re.search(rf"spell (?:out )?(?:the word )?{_WORD}", prompt, re.I)
     if match is None:
         return None
-    separator = next((mark for name, mark in (("hyphen", "-"), ("dash", "-"), ("comma", ", ")) if name in prompt.lower()), " ")
+    separator = next(
+        (mark for name, mark in (("hyphen", "-"), ("dash", "-"), ("comma", ", ")) if name in prompt.lower()), " "
+    )
     return separator.join(match[1])
 
 
 def _repeat(prompt: str) -> str | None:
-    match = re.search(rf"(?:repeat|say|write) (?:the word |the phrase )?{_WORD},? (?:exactly )?(\w+) times", prompt, re.I)
+    match = re.search(
+        rf"(?:repeat|say|write) (?:the word |the phrase )?{_WORD},? (?:exactly )?(\w+) times", prompt, re.I
+    )
     if match:
         words = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
         times = int(match[2]) if match[2].isdigit() else words.get(match[2].lower(), 1)
@@ -111,7 +116,9 @@ def _capital(prompt: str) -> str | None:
     if match is None:
         return None
     place = match[1].lower()
-    return next((city for name, city in _CAPITALS.items() if re.match(rf"(?:the )?{name.removeprefix('the ')}\b", place)), None)
+    return next(
+        (city for name, city in _CAPITALS.items() if re.match(rf"(?:the )?{name.removeprefix('the ')}\b", place)), None
+    )
 
 
 def _fact(prompt: str) -> str | None:
@@ -125,10 +132,14 @@ def _object(prompt: str) -> object:
             return json.loads(match[0])
         except ValueError:
             continue
-    pairs = re.findall(r"[\"'`](\w+)[\"'`]\s*(?:set to|with (?:the )?value|equal to|is|=|:)\s*[\"'`]?([\w.-]+)[\"'`]?", prompt)
+    pairs = re.findall(
+        r"[\"'`](\w+)[\"'`]\s*(?:set to|with (?:the )?value|equal to|is|=|:)\s*[\"'`]?([\w.-]+)[\"'`]?", prompt
+    )
     if pairs:
         return {key: _literal(value) for key, value in pairs}
-    keys = re.findall(r"[\"'`](\w+)[\"'`]", prompt) or re.findall(r"(?:keys?|fields?) (\w+)(?:(?:,| and) (\w+))?", prompt)
+    keys = re.findall(r"[\"'`](\w+)[\"'`]", prompt) or re.findall(
+        r"(?:keys?|fields?) (\w+)(?:(?:,| and) (\w+))?", prompt
+    )
     names = [name for key in keys for name in ((key,) if isinstance(key, str) else key) if name]
     return {name: _value(name, prompt) for name in names} or {"answer": answer_text(prompt) or "ok"}
 
@@ -164,7 +175,13 @@ def _of_schema(schema: Mapping[str, object], prompt: str, key: str = "answer") -
     if kind == "array" and isinstance(items, dict):
         return [_of_schema(items, prompt, key)]
     value = _value(key, prompt)
-    fallback: Mapping[object, object] = {"string": str(value), "integer": 42, "number": 42, "boolean": True, "null": None}
+    fallback: Mapping[object, object] = {
+        "string": str(value),
+        "integer": 42,
+        "number": 42,
+        "boolean": True,
+        "null": None,
+    }
     if kind in ("integer", "number") and isinstance(value, int):
         return int(value)
     return fallback.get(kind, value)

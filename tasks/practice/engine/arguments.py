@@ -33,7 +33,9 @@ def build_parser(version: Version) -> argparse.ArgumentParser:
             parser.add_argument(*options, dest=flag.dest, action="store_true", default=flag.default)
         else:
             choices = choices_of(flag, version) or None
-            parser.add_argument(*options, dest=flag.dest, type=flag.kind, default=flag.default, choices=choices, required=flag.required)
+            parser.add_argument(
+                *options, dest=flag.dest, type=flag.kind, default=flag.default, choices=choices, required=flag.required
+            )
     return parser
 
 

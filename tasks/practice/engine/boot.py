@@ -126,7 +126,9 @@ def _pools(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
 
 
 def _cache(launch: Launch, dtype: str, tokens: int, half: float, left: float) -> Iterator[Act]:
-    yield from _every(launch, f"KV Cache is allocated. {dtype}#tokens: {tokens}, K size: {half:.2f} GB, V size: {half:.2f} GB")
+    yield from _every(
+        launch, f"KV Cache is allocated. {dtype}#tokens: {tokens}, K size: {half:.2f} GB, V size: {half:.2f} GB"
+    )
     yield from _every(launch, f"Memory pool end. avail mem={left:.2f} GB")
 
 
@@ -178,7 +180,10 @@ def _http(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
 
 def taken_port(launch: Launch, host: str, port: int, pid: int) -> Iterator[Act]:
     """The port belongs to somebody else, whose answer to the warm-up request is taken for this server's own."""
-    yield Say(f"ERROR:    [Errno 98] error while attempting to bind on address ('{host}', {port}): address already in use", severe=True)
+    yield Say(
+        f"ERROR:    [Errno 98] error while attempting to bind on address ('{host}', {port}): address already in use",
+        severe=True,
+    )
     yield Say("INFO:     Waiting for application shutdown.")
     yield Pause(launch.settings.stage_seconds["warm-up"])
     yield Say(_FIRED_UP)

@@ -47,7 +47,9 @@ def compose(launch: Launch, wish: Wish) -> tuple[list[str], str]:
 
 
 def _own_words(launch: Launch, wish: Wish, seed: int, filler: Iterator[str]) -> Iterator[str]:
-    known = None if launch.faults.has("wrong-answers") else answer(wish.prompt, wish.schema, json_wanted=wish.json_wanted)
+    known = (
+        None if launch.faults.has("wrong-answers") else answer(wish.prompt, wish.schema, json_wanted=wish.json_wanted)
+    )
     if known is not None:
         yield from pieces_of(f" {known}" if wish.raw else known)
         return

@@ -66,7 +66,9 @@ async def _scheduler_answers(engine: Engine) -> bool:
         await asyncio.sleep(settings.health_seconds)
         return True
     limit = hang.number("after_seconds", settings.health_timeout_seconds) if hang else settings.health_timeout_seconds
-    probe = asyncio.ensure_future(engine.finish(engine.new_job(["Health"], ["."], "length", f"HEALTH_CHECK_{engine.world.now()}")))
+    probe = asyncio.ensure_future(
+        engine.finish(engine.new_job(["Health"], ["."], "length", f"HEALTH_CHECK_{engine.world.now()}"))
+    )
     done, _ = await asyncio.wait({probe}, timeout=limit)
     if done:
         await asyncio.sleep(settings.health_seconds)

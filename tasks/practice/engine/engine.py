@@ -54,7 +54,9 @@ class World(Protocol):
         """Kill a scheduler process; its PID."""
         ...
 
-    def leave_behind(self, title: str, texts: Iterator[str], interval: float, seconds: float, *, keep_port: bool) -> None:
+    def leave_behind(
+        self, title: str, texts: Iterator[str], interval: float, seconds: float, *, keep_port: bool
+    ) -> None:
         """Start a process that heeds no signal but SIGKILL, and prints the texts, for so many seconds."""
         ...
 
@@ -206,7 +208,13 @@ class Engine:
     # -- generation
 
     def new_job(self, prompt: list[str], pieces: list[str], finish: str, rid: str = "") -> Job:
-        return Job(rid or f"{next(self._names):08x}{self.world.pid:08x}{int(self.started):016x}", tuple(prompt), pieces, finish, self.world.now())
+        return Job(
+            rid or f"{next(self._names):08x}{self.world.pid:08x}{int(self.started):016x}",
+            tuple(prompt),
+            pieces,
+            finish,
+            self.world.now(),
+        )
 
     async def progress(self, job: Job) -> AsyncIterator[Job]:
         """Submit the job; yields it after each forward that brought it tokens, lastly complete."""
@@ -297,7 +305,11 @@ class Engine:
         await self.say(Say("INFO:     Shutting down"))
         self.world.close()
         await asyncio.sleep(self.launch.settings.exit_seconds)
-        for text in ("Waiting for application shutdown.", "Application shutdown complete.", f"Finished server process [{pid}]"):
+        for text in (
+            "Waiting for application shutdown.",
+            "Application shutdown complete.",
+            f"Finished server process [{pid}]",
+        ):
             await self.say(Say(f"INFO:     {text}"))
         if self.launch.version >= (0, 5, 14):
             await self.say(Say(f"kill_process_tree called: parent_pid={pid}, include_parent=False, pid={pid}"))

@@ -24,7 +24,14 @@ class Crash:
 CRASHES: dict[str, Crash] = {
     "nccl-failed": Crash(
         "distributed",
-        (("distributed/parallel_state.py", 1553, "init_distributed_environment", "torch.distributed.init_process_group("),),
+        (
+            (
+                "distributed/parallel_state.py",
+                1553,
+                "init_distributed_environment",
+                "torch.distributed.init_process_group(",
+            ),
+        ),
         "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, unhandled system error"
         " (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5",
     ),
@@ -71,11 +78,15 @@ def scheduler_crash(launch: Launch, crash: Crash, *, rank: int, pid: int) -> Ite
     site = launch.installation.site
     gpu_gb = launch.settings.gpu_gb
     error = crash.error.format(
-        rank=rank, gpu_gb=gpu_gb, used_gb=gpu_gb - 0.14, mem_fraction_static=launch.resolved.arguments["mem_fraction_static"]
+        rank=rank,
+        gpu_gb=gpu_gb,
+        used_gb=gpu_gb - 0.14,
+        mem_fraction_static=launch.resolved.arguments["mem_fraction_static"],
     )
     frames = (("managers/scheduler.py", 4931, "run_scheduler_process", "scheduler = Scheduler("), *crash.frames)
     traced = "".join(
-        f'  File "{site}/sglang/srt/{file}", line {line}, in {where}\n    {source}\n' for file, line, where, source in frames
+        f'  File "{site}/sglang/srt/{file}", line {line}, in {where}\n    {source}\n'
+        for file, line, where, source in frames
     )
     yield Say(f"Scheduler hit an exception: Traceback (most recent call last):\n{traced}{error}\n", rank, severe=True)
     yield Say(_SIGQUIT, severe=True)
@@ -104,8 +115,13 @@ def lost_while_loading(launch: Launch, *, rank: int, pid: int) -> Iterator[Act]:
 def lost_while_serving(launch: Launch, *, rank: int, child: int, pid: int) -> Iterator[Act]:
     """A scheduler died under way. Before 0.5.10 nobody noticed; the stand-in ends all the same."""
     if launch.version >= (0, 5, 10):
-        yield Say(f"Subprocess scheduler_{rank} (pid={child}) crashed with exit code -9. Triggering SIGQUIT for cleanup...", severe=True)
-    yield Say("SIGQUIT received. signum=<Signals.SIGQUIT: 3>, frame=None. It usually means one child failed.", severe=True)
+        yield Say(
+            f"Subprocess scheduler_{rank} (pid={child}) crashed with exit code -9. Triggering SIGQUIT for cleanup...",
+            severe=True,
+        )
+    yield Say(
+        "SIGQUIT received. signum=<Signals.SIGQUIT: 3>, frame=None. It usually means one child failed.", severe=True
+    )
     yield from killed_tree(launch, pid)
 
 

@@ -79,7 +79,11 @@ async def _serve(inbox: _Inbox, writer: asyncio.StreamWriter, handler: Handler) 
         try:
             request = await _read(inbox, writer, f"{host}:{port}")
         except Malformed as error:
-            await _write(writer, Response(error.status, b"Invalid HTTP request received.", "text/plain; charset=utf-8"), keep=False)
+            await _write(
+                writer,
+                Response(error.status, b"Invalid HTTP request received.", "text/plain; charset=utf-8"),
+                keep=False,
+            )
             return
         going_on = request.headers.get("connection", "").lower() != "close"
         if not await _while_connected(inbox, _exchange(writer, handler, request, keep=going_on)):

@@ -1,19 +1,36 @@
 """Lays the stand-in out below a host's root as an SGLang installation with its models (runs on the orchestrator's side)."""
 
 import json
-import os
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from tasks.practice.engine.versions import parse_version
+from tasks.practice.engine.faults import parse_faults
+from tasks.practice.engine.settings import parse_settings
+from tasks.practice.engine.versions import DEFAULT, parse_version
 
 _HERE = Path(__file__).parent
 _ORCHESTRATOR_ONLY = ("install.py", "memory.py")
 GB = 1 << 30
+_NO_TENSORS = (2).to_bytes(8, "little") + b"{}"  # a safetensors file with nothing in it
+_METADATA = """Metadata-Version: 2.1
+Name: sglang
+Version: {version}
+Summary: interlock's stand-in for SGLang: simulates its logs and endpoints, serves no model
+"""
+_PYTHON = """#!/bin/sh
+# finds its own installation, wherever the tree was put; -S keeps the start short
+here=$(dirname -- "$(readlink -f -- "$0")")
+PYTHONPATH="$here/../site" PYTHONDONTWRITEBYTECODE=1 exec {interpreter} -S "$@"
+"""
+_CONSOLE = """#!/bin/sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+exec "$here/python" -m sglang "$@"
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +78,100 @@ QWEN_WITHOUT_MTP = ModelSpec(
 """The same with its MTP tensors taken out: speculation starts without a word and accepts nothing."""
 
 
+class Writable(Protocol):
+    """A practice machine's files."""
+
+    def put(self, path: str, content: bytes | str, *, mode: int = 0o644) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: str | bytes
+    mode: int = 0o644
+
+
+def engine_files(
+    *,
+    version: str = DEFAULT,
+    prefix: str = "/opt/sglang",
+    models: Sequence[ModelSpec] = (QWEN, QWEN_MTP),
+    faults: Sequence[Mapping[str, object]] = (),
+    settings: Mapping[str, object] | None = None,
+    interpreter: str = sys.executable,
+) -> dict[str, File]:
+    """The installation as files by absolute path.
+
+    `interpreter` is what `<prefix>/bin/python` runs: this Python for a practice host, /usr/bin/python3 for a tree that
+    is copied onto another host. Raises ValueError for a version, a fault or a setting that is none.
+    """
+    parse_version(version)
+    files = {
+        f"{prefix}/bin/python": File(_PYTHON.format(interpreter=shlex.quote(interpreter)), 0o755),
+        f"{prefix}/bin/sglang": File(_CONSOLE, 0o755),
+        f"{prefix}/faults.json": File(_checked_faults(faults)),
+        f"{prefix}/stand-in.json": File(_checked_settings(settings or {})),
+        f"{prefix}/site/sglang-{version}.dist-info/METADATA": File(_METADATA.format(version=version)),
+        f"{prefix}/site/sglang-{version}.dist-info/INSTALLER": File("interlock\n"),
+    }
+    for source in sorted(_HERE.glob("*.py")):
+        if source.name not in _ORCHESTRATOR_ONLY:
+            files[f"{prefix}/site/sglang/{source.name}"] = File(source.read_bytes())
+    for model in models:
+        files |= model_files(model)
+    return files
+
+
 def install_engine(
     root: Path,
     *,
-    version: str = "0.5.20",
+    version: str = DEFAULT,
     prefix: str = "/opt/sglang",
     models: Sequence[ModelSpec] = (QWEN, QWEN_MTP),
     faults: Sequence[Mapping[str, object]] = (),
     settings: Mapping[str, object] | None = None,
     interpreter: str = sys.executable,
 ) -> None:
-    """Write an installation below `root`; an existing one of any version is replaced, models are added.
-
-    `interpreter` is what `<prefix>/bin/python` runs: this Python for a practice host, /usr/bin/python3 for a tree that
-    is copied onto another host. Raises ValueError for a version that is none.
-    """
-    parse_version(version)
-    base = root / prefix.lstrip("/")
-    site = base / "site"
+    """Write `engine_files` below `root`; an installation already there, of whatever version, is replaced, models are added."""
+    site = root / prefix.lstrip("/") / "site"
     if site.exists():
         shutil.rmtree(site)
-    _modules(site)
-    _metadata(site, version)
-    _programs(base / "bin", interpreter)
-    write_faults(root, faults, prefix=prefix)
-    (base / "stand-in.json").write_text(json.dumps(settings or {}, indent=2) + "\n", encoding="utf-8")
-    for model in models:
-        install_model(root, model)
+    files = engine_files(
+        version=version, prefix=prefix, models=models, faults=faults, settings=settings, interpreter=interpreter
+    )
+    for path, file in files.items():
+        _write(root / path.lstrip("/"), file)
+
+
+def install_in(files: Writable, installation: Mapping[str, File]) -> None:
+    """Put `engine_files` or `model_files` into a practice machine's files, in memory or on disk."""
+    for path, file in installation.items():
+        files.put(path, file.content, mode=file.mode)
 
 
 def write_faults(root: Path, faults: Sequence[Mapping[str, object]], *, prefix: str = "/opt/sglang") -> None:
     """Script the faults of the engine's next start."""
-    (root / prefix.lstrip("/") / "faults.json").write_text(json.dumps(list(faults), indent=2) + "\n", encoding="utf-8")
+    _write(root / prefix.lstrip("/") / "faults.json", File(_checked_faults(faults)))
 
 
-def install_model(root: Path, model: ModelSpec) -> None:
-    folder = root / model.path.lstrip("/")
-    folder.mkdir(parents=True, exist_ok=True)
+def _checked_faults(faults: Sequence[Mapping[str, object]]) -> str:
+    text = json.dumps(list(faults), indent=2) + "\n"
+    parse_faults(text)
+    return text
+
+
+def _checked_settings(settings: Mapping[str, object]) -> str:
+    text = json.dumps(dict(settings), indent=2) + "\n"
+    parse_settings(text)
+    return text
+
+
+def _write(path: Path, file: File) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.content.encode() if isinstance(file.content, str) else file.content)
+    path.chmod(file.mode)
+
+
+def model_files(model: ModelSpec) -> dict[str, File]:
     config = {
         "architectures": [model.architecture],
         "model_type": model.model_type,
@@ -110,10 +184,12 @@ def install_model(root: Path, model: ModelSpec) -> None:
             "torch_dtype": "bfloat16",
         },
     }
-    _write_json(folder / "config.json", config)
-    _write_json(folder / "model.safetensors.index.json", _index(model))
-    for number in range(1, model.shards + 1):
-        (folder / _shard(model, number)).write_bytes((2).to_bytes(8, "little") + b"{}")
+    files = {
+        f"{model.path}/config.json": File(json.dumps(config, indent=2) + "\n"),
+        f"{model.path}/model.safetensors.index.json": File(json.dumps(_index(model), indent=2) + "\n"),
+    }
+    shards = (f"{model.path}/{_shard(model, number)}" for number in range(1, model.shards + 1))
+    return files | dict.fromkeys(shards, File(_NO_TENSORS))
 
 
 def _index(model: ModelSpec) -> dict[str, object]:
@@ -126,47 +202,12 @@ def _index(model: ModelSpec) -> dict[str, object]:
             names[f"model.language_model.layers.{layer}.mlp.gate.weight"] = _shard(model, part)
         names["lm_head.weight"] = last
     if model.mtp_bytes:
-        names |= {f"mtp.{name}.weight": last for name in ("fc", "norm", "layers.0.mlp.gate", "layers.0.self_attn.o_proj")}
+        names |= {
+            f"mtp.{name}.weight": last for name in ("fc", "norm", "layers.0.mlp.gate", "layers.0.self_attn.o_proj")
+        }
     metadata = {"total_size": model.total_bytes, **({"mtp_size": model.mtp_bytes} if model.mtp_bytes else {})}
     return {"metadata": metadata, "weight_map": names}
 
 
 def _shard(model: ModelSpec, number: int) -> str:
     return f"model-{number:05}-of-{model.shards:05}.safetensors"
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-
-
-def _modules(site: Path) -> None:
-    package = site / "sglang"
-    package.mkdir(parents=True)
-    for source in sorted(_HERE.glob("*.py")):
-        if source.name not in _ORCHESTRATOR_ONLY:
-            shutil.copyfile(source, package / source.name)
-
-
-def _metadata(site: Path, version: str) -> None:
-    info = site / f"sglang-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: sglang\nVersion: {version}\n"
-        "Summary: interlock's stand-in for SGLang: simulates its logs and endpoints, serves no model\n",
-        encoding="utf-8",
-    )
-    (info / "INSTALLER").write_text("interlock\n", encoding="utf-8")
-
-
-def _programs(folder: Path, interpreter: str) -> None:
-    """`bin/python` finds its own installation, wherever the tree was put; -S -E keep the start short."""
-    folder.mkdir(parents=True, exist_ok=True)
-    find = 'here=$(dirname -- "$(readlink -f -- "$0")")\n'
-    run = f'PYTHONPATH="$here/../site" PYTHONDONTWRITEBYTECODE=1 exec {shlex.quote(interpreter)} -S "$@"\n'
-    _program(folder / "python", f"#!/bin/sh\n{find}{run}")
-    _program(folder / "sglang", f'#!/bin/sh\n{find}exec "$here/python" -m sglang "$@"\n')
-
-
-def _program(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    os.chmod(path, 0o755)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .arguments import ParserExit, parse_arguments
 from .faults import Faults, ignore_flags, parse_faults
 from .flags import flags_of
-from .models import Model, ModelMissing, read_model
+from .models import Files, Model, ModelMissing, read_model
 from .resolution import ResolutionFailed, Resolved, resolve
 from .settings import Settings, parse_settings
 from .versions import Version
-
-__all__ = ["Installation", "Launch", "Refusal", "prepare", "read_installation"]
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,9 @@ class Refusal(Exception):
 
 
 def prepare(
-    installation: Installation, argv: Sequence[str], environment: Mapping[str, str], *, legacy_entry: bool, root: str = ""
+    installation: Installation, argv: Sequence[str], environment: Mapping[str, str], files: Files, *, legacy_entry: bool
 ) -> Launch:
-    """Parse, resolve, read the models. `root` is put before absolute model paths. Raises Refusal as the engine would end."""
+    """Parse, resolve, read the models from `files`. Raises Refusal as the engine would end."""
     version = installation.version
     preface = _legacy_warning(installation) if legacy_entry and version.warns_of_legacy_entry else ""
     try:
@@ -102,7 +99,7 @@ def prepare(
         texts = {"stdout": error.text, "stderr": preface} if error.status == 0 else {"stderr": preface + error.text}
         raise Refusal(error.status, **texts) from error
     try:
-        return _resolve(installation, argv, asked, environment, legacy_entry=legacy_entry, root=root)
+        return _resolve(installation, argv, asked, environment, files, legacy_entry=legacy_entry)
     except ModelMissing as error:
         text = (
             f"Incorrect path_or_model_id: '{error.path}'. Please provide either the path to a local folder or the"
@@ -118,11 +115,11 @@ def _resolve(
     argv: Sequence[str],
     asked: Mapping[str, object],
     environment: Mapping[str, str],
+    files: Files,
     *,
     legacy_entry: bool,
-    root: str,
 ) -> Launch:
-    model = read_model(str(asked["model_path"]), root)
+    model = read_model(str(asked["model_path"]), files)
     heeded = dict(asked)
     if fault := installation.faults.matching(asked, {}).get("flag-ignored"):
         defaults = {flag.dest: flag.default for flag in flags_of(installation.version)}
@@ -134,31 +131,30 @@ def _resolve(
     draft = None
     if resolved.speculation and resolved.speculation != "NGRAM":
         path = resolved.text("speculative_draft_model_path")
-        draft = read_model(path, root) if path else model
+        draft = read_model(path, files) if path else model
     return Launch(installation, asked, resolved, model, draft, faults, environment, tuple(argv), legacy_entry)
 
 
 def read_installation(
-    version: Version, prefix: str, environment: Mapping[str, str], *, shown_site: str = ""
+    version: Version, prefix: str, environment: Mapping[str, str], files: Files, *, shown_site: str = ""
 ) -> Installation:
     """Settings and faults from `prefix`, or from where SGLANG_STANDIN_SETTINGS and SGLANG_STANDIN_FAULTS point.
 
     Raises FaultsInvalid, SettingsInvalid.
     """
-    faults = _text(environment.get("SGLANG_STANDIN_FAULTS") or os.path.join(prefix, "faults.json"))
-    settings = _text(environment.get("SGLANG_STANDIN_SETTINGS") or os.path.join(prefix, "stand-in.json"))
+    faults = _text(files, environment.get("SGLANG_STANDIN_FAULTS") or f"{prefix}/faults.json")
+    settings = _text(files, environment.get("SGLANG_STANDIN_SETTINGS") or f"{prefix}/stand-in.json")
     return Installation(
         version,
-        shown_site or os.path.join(prefix, "site"),
+        shown_site or f"{prefix}/site",
         parse_settings(settings) if settings else Settings(),
         parse_faults(faults) if faults else Faults(),
     )
 
 
-def _text(path: str) -> str:
+def _text(files: Files, path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return files.read(path).decode()
     except FileNotFoundError:
         return ""
 
@@ -186,7 +182,3 @@ def _traceback(installation: Installation, kind: str, text: str) -> str:
         "    return ServerArgs.from_cli_args(raw_args)\n"
         f"{kind}{': ' + text if text else ''}\n"
     )
-
-
-def with_faults(installation: Installation, faults: Faults) -> Installation:
-    return replace(installation, faults=faults)

@@ -31,7 +31,15 @@ def usage_fields(
 
 
 def prefill_batch(
-    version: Version, usage: Sequence[str], *, sequences: int, new: int, cached: int, running: int, queued: int, throughput: float
+    version: Version,
+    usage: Sequence[str],
+    *,
+    sequences: int,
+    new: int,
+    cached: int,
+    running: int,
+    queued: int,
+    throughput: float,
 ) -> str:
     fields = [f"#new-seq: {sequences}", f"#new-token: {new}", f"#cached-token: {cached}", *usage]
     fields += [f"#running-req: {running}", f"#queue-req: {queued}"]
@@ -69,22 +77,28 @@ def _batch(kind: str, version: Version, fields: Sequence[str]) -> str:
 
 def weights_end(version: Version, *, kind: str, elapsed: float, available: float, used: float) -> str:
     dtype = "dtype=torch.bfloat16, " if version < (0, 5, 10) else ""
-    return (
-        f"Load weight end. elapsed={elapsed:.2f} s, type={kind}, {dtype}avail mem={available:.2f} GB, mem usage={used:.2f} GB."
-    )
+    return f"Load weight end. elapsed={elapsed:.2f} s, type={kind}, {dtype}avail mem={available:.2f} GB, mem usage={used:.2f} GB."
 
 
 def graph_begin(version: Version, name: str, *, tokens: int, sizes: Sequence[int], available: float) -> str:
     if not version.new_graph_lines:
-        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(name, f"{name.replace(' decode', '')} cuda graph")
+        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(
+            name, f"{name.replace(' decode', '')} cuda graph"
+        )
         return f"Capture {old} begin. This can take up to several minutes. avail mem={available:.2f} GB"
     at_begin = f"bs={list(sizes)}, " if version < (0, 5, 18) else ""
     return f"Capture {name} CUDA graph begin. backend=full, num_tokens_per_req={tokens}, {at_begin}avail mem={available:.2f} GB"
 
 
-def graph_end(version: Version, name: str, *, elapsed: float, used: float, available: float, sizes: Sequence[int]) -> str:
+def graph_end(
+    version: Version, name: str, *, elapsed: float, used: float, available: float, sizes: Sequence[int]
+) -> str:
     if not version.new_graph_lines:
-        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(name, f"{name.replace(' decode', '')} cuda graph")
-        return f"Capture {old} end. Time elapsed: {elapsed:.2f} s. mem usage={used:.2f} GB. avail mem={available:.2f} GB."
+        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(
+            name, f"{name.replace(' decode', '')} cuda graph"
+        )
+        return (
+            f"Capture {old} end. Time elapsed: {elapsed:.2f} s. mem usage={used:.2f} GB. avail mem={available:.2f} GB."
+        )
     at_end = "" if version < (0, 5, 18) else f"bs={list(sizes)}, "
     return f"Capture {name} CUDA graph end. {at_end}elapsed={elapsed:.2f} s, mem usage={used:.2f} GB, avail mem={available:.2f} GB."

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
+from typing import Protocol
 
 GIB = 1 << 30
 
 HYBRID = ("Qwen3_5", "Qwen3Next", "NemotronH")
 """Architectures with Mamba-like layers beside attention."""
+
+
+class Files(Protocol):
+    """Where the engine reads from: a disk, or a practice machine's memory. Both raise OSError."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder."""
+        ...
 
 
 class ModelMissing(Exception):
@@ -49,16 +59,18 @@ class Model:
             return "Qwen3NextForCausalLMMTP"
         if self.architecture.startswith("DeepseekV3"):
             return "DeepseekV3ForCausalLMNextN"
-        return self.architecture if self.architecture.endswith(("MTP", "NextN", "Eagle", "Eagle3")) else f"{self.architecture}MTP"
+        return (
+            self.architecture
+            if self.architecture.endswith(("MTP", "NextN", "Eagle", "Eagle3"))
+            else f"{self.architecture}MTP"
+        )
 
 
-def read_model(path: str, root: str = "") -> Model:
-    """Read the folder `path` below `root`. Raises ModelMissing."""
-    folder = root + path if root and path.startswith("/") else path
+def read_model(path: str, files: Files) -> Model:
+    """Raises ModelMissing."""
     try:
-        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-            config = json.load(file)
-        index = _read_index(folder)
+        config = json.loads(files.read(f"{path}/config.json"))
+        index = _read_index(path, files)
     except (OSError, ValueError) as error:
         raise ModelMissing(path) from error
     text = config.get("text_config", config)
@@ -76,17 +88,14 @@ def read_model(path: str, root: str = "") -> Model:
     )
 
 
-def _read_index(folder: str) -> dict[str, dict[str, object]]:
+def _read_index(path: str, files: Files) -> dict[str, dict[str, object]]:
     """The index; of a checkpoint in one file, one that names nothing. ValueError for a folder without weights."""
-    names = os.listdir(folder)
-    if "model.safetensors.index.json" in names:
-        with open(os.path.join(folder, "model.safetensors.index.json"), encoding="utf-8") as file:
-            return dict(json.load(file))
-    single = [name for name in names if name.endswith(".safetensors")]
-    if not single:
+    names = files.names(path)
+    if not any(name.endswith(".safetensors") for name in names):
         raise ValueError("no weight files")
-    size = sum(os.stat(os.path.join(folder, name)).st_size for name in single)
-    return {"metadata": {"total_size": size}, "weight_map": {}}
+    if "model.safetensors.index.json" not in names:
+        return {"metadata": {}, "weight_map": {}}
+    return dict(json.loads(files.read(f"{path}/model.safetensors.index.json")))
 
 
 def _mtp_bytes(index: dict[str, dict[str, object]]) -> int:

@@ -53,7 +53,11 @@ def new_job(engine: Engine, prompt: object, parameters: Mapping[str, object], ri
         prompt=prompt if isinstance(prompt, str) else "",
         most=min(most, context_left(engine, len(words))),
         ignore_eos=bool(parameters.get("ignore_eos")),
-        stop=(stop,) if isinstance(stop, str) else tuple(str(part) for part in stop if part) if isinstance(stop, list) else (),
+        stop=(stop,)
+        if isinstance(stop, str)
+        else tuple(str(part) for part in stop if part)
+        if isinstance(stop, list)
+        else (),
         json_wanted=bool(parameters.get("json_schema")),
         raw=True,
         variety=_variety(engine, parameters),
@@ -148,7 +152,11 @@ def _speculation(engine: Engine, job: Job) -> dict[str, object]:
         found.update(spec_accept_token_num=job.accepted, spec_draft_token_num=proposed)
         return found if version < (0, 5, 9) else {**found, "spec_accept_histogram": histogram}
     if version >= (0, 5, 12):
-        found.update(spec_num_correct_drafts=job.accepted, spec_num_proposed_drafts=proposed, spec_correct_drafts_histogram=histogram)
+        found.update(
+            spec_num_correct_drafts=job.accepted,
+            spec_num_proposed_drafts=proposed,
+            spec_correct_drafts_histogram=histogram,
+        )
     if version < (0, 5, 22):
         found.update(spec_accepted_drafts=job.accepted, spec_proposed_drafts=proposed, spec_accept_histogram=histogram)
     return found

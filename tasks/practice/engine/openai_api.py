@@ -41,7 +41,9 @@ async def completions(engine: Engine, request: Request) -> Response:
 
 
 def _bad_request(message: str) -> Response:
-    return json_response({"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": 400}, 400)
+    return json_response(
+        {"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": 400}, 400
+    )
 
 
 def _chat_job(engine: Engine, body: Mapping[str, object]) -> Job:
@@ -99,7 +101,12 @@ async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat
     engine.count(job)
     choice: dict[str, object] = {"index": 0}
     if chat_like:
-        choice["message"] = {"role": "assistant", "content": text_of(job), "reasoning_content": None, "tool_calls": None}
+        choice["message"] = {
+            "role": "assistant",
+            "content": text_of(job),
+            "reasoning_content": None,
+            "tool_calls": None,
+        }
     else:
         choice["text"] = text_of(job)
     choice.update(logprobs=None, finish_reason=job.finish, matched_stop=None)
@@ -107,7 +114,9 @@ async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat
         choice["meta_info"] = meta_info(engine, job)
     kind = "chat.completion" if chat_like else "text_completion"
     metadata = {"weight_version": engine.launch.resolved.text("weight_version")}
-    return json_response({**_head(engine, body, job, kind), "choices": [choice], "usage": usage(job), "metadata": metadata})
+    return json_response(
+        {**_head(engine, body, job, kind), "choices": [choice], "usage": usage(job), "metadata": metadata}
+    )
 
 
 def _head(engine: Engine, body: Mapping[str, object], job: Job, kind: str) -> dict[str, object]:

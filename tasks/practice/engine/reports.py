@@ -114,8 +114,16 @@ def _metrics(engine: Engine) -> Iterator[str]:
         ("is_cuda_graph", "Whether the batch is using CUDA graph.", 1.0 if sizes.graphs and batch.forwards else 0.0),
         ("spec_accept_length", "Mean acceptance length of speculative decoding.", length),
         ("spec_accept_rate", "Speculative acceptance rate.", rate),
-        ("spec_num_steps", "Currently active speculative_num_steps.", resolved.integer("speculative_num_steps") if on else 0),
-        ("spec_num_draft_tokens", "Currently active speculative_num_draft_tokens.", resolved.integer("speculative_num_draft_tokens") if on else 0),
+        (
+            "spec_num_steps",
+            "Currently active speculative_num_steps.",
+            resolved.integer("speculative_num_steps") if on else 0,
+        ),
+        (
+            "spec_num_draft_tokens",
+            "Currently active speculative_num_draft_tokens.",
+            resolved.integer("speculative_num_draft_tokens") if on else 0,
+        ),
     ]
     for metric, text, value in gauges:
         yield _series(metric, "gauge", text, labels, value)
@@ -125,10 +133,15 @@ def _metrics(engine: Engine) -> Iterator[str]:
         ("num_requests_total", "Number of requests processed.", totals.requests),
     ]
     if engine.launch.version >= (0, 5, 13):
-        counters.append(("spec_verify_calls_total", "Number of speculative decoding verification calls.", totals.verify_calls))
+        counters.append(
+            ("spec_verify_calls_total", "Number of speculative decoding verification calls.", totals.verify_calls)
+        )
     for metric, text, value in counters:
         yield _series(metric, "counter", text, short, value)
-    sums = (("e2e_request_latency_seconds", totals.latency_seconds), ("time_to_first_token_seconds", totals.first_token_seconds))
+    sums = (
+        ("e2e_request_latency_seconds", totals.latency_seconds),
+        ("time_to_first_token_seconds", totals.first_token_seconds),
+    )
     for metric, total in sums:
         full = f"sglang:{metric}"
         yield f"# HELP {full} Histogram of {metric.replace('_', ' ')}.\n# TYPE {full} histogram\n"

@@ -114,7 +114,9 @@ def _algorithm(resolved: Resolved, version: Version) -> None:
     if name not in ALGORITHMS:
         raise ResolutionFailed("ValueError", f"Unknown speculative algorithm name: {asked}")
     resolved.arguments["speculative_algorithm"] = name
-    if resolved.arguments.get("speculative_draft_model_path") and not resolved.arguments.get("speculative_draft_model_revision"):
+    if resolved.arguments.get("speculative_draft_model_path") and not resolved.arguments.get(
+        "speculative_draft_model_revision"
+    ):
         resolved.arguments["speculative_draft_model_revision"] = "main"
 
 
@@ -123,9 +125,13 @@ def _triple(resolved: Resolved, version: Version) -> None:
     if resolved.speculation == "NGRAM":
         if arguments.get("speculative_num_draft_tokens") is None:
             arguments["speculative_num_draft_tokens"] = 12
-            resolved.notes.append("speculative_num_draft_tokens is set to 12 by default for ngram speculative decoding.")
+            resolved.notes.append(
+                "speculative_num_draft_tokens is set to 12 by default for ngram speculative decoding."
+            )
         return
-    steps, topk, drafts = (arguments.get(f"speculative_{name}") for name in ("num_steps", "eagle_topk", "num_draft_tokens"))
+    steps, topk, drafts = (
+        arguments.get(f"speculative_{name}") for name in ("num_steps", "eagle_topk", "num_draft_tokens")
+    )
     if steps is None:
         if topk is not None or drafts is not None:
             raise ResolutionFailed("AssertionError", "")
@@ -177,7 +183,11 @@ def _mamba(resolved: Resolved, model: Model, version: Version) -> None:
     radix, overlap = not arguments["disable_radix_cache"], not arguments["disable_overlap_schedule"]
     if asked == "extra_buffer" and not radix:
         raise ResolutionFailed("ValueError", "mamba extra_buffer is not compatible with --disable-radix-cache.")
-    strategy = ("extra_buffer" if overlap and radix and (speculating or version >= (0, 5, 14)) else "no_buffer") if asked == "auto" else asked
+    strategy = (
+        ("extra_buffer" if overlap and radix and (speculating or version >= (0, 5, 14)) else "no_buffer")
+        if asked == "auto"
+        else asked
+    )
     arguments[name] = strategy
     if strategy == "extra_buffer":
         return
@@ -191,7 +201,9 @@ def _mamba(resolved: Resolved, model: Model, version: Version) -> None:
         )
     if overlap and not arguments["disable_radix_cache"]:
         arguments["disable_overlap_schedule"] = True
-        resolved.notes.append("Disabling overlap schedule since mamba no_buffer is not compatible with overlap schedule.")
+        resolved.notes.append(
+            "Disabling overlap schedule since mamba no_buffer is not compatible with overlap schedule."
+        )
 
 
 def _no_buffer_speculation(resolved: Resolved, model: Model, version: Version) -> None:

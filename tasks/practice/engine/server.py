@@ -103,7 +103,9 @@ class ProcessWorld:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    def leave_behind(self, title: str, texts: Iterator[str], interval: float, seconds: float, *, keep_port: bool) -> None:
+    def leave_behind(
+        self, title: str, texts: Iterator[str], interval: float, seconds: float, *, keep_port: bool
+    ) -> None:
         keep = self._listener.fileno() if keep_port and self._listener is not None else None
         leave_behind(title, texts, interval, seconds, keep)
 
@@ -113,7 +115,9 @@ async def _live(launch: Launch, ranks: Sequence[RankProcess]) -> int:
     engine = Engine(launch, world)
     world.attach(engine)
     loop = asyncio.get_running_loop()
-    engine.on_serving(lambda: [loop.add_signal_handler(number, engine.stop, number) for number in (signal.SIGTERM, signal.SIGINT)])
+    engine.on_serving(
+        lambda: [loop.add_signal_handler(number, engine.stop, number) for number in (signal.SIGTERM, signal.SIGINT)]
+    )
     return await engine.run()
 
 

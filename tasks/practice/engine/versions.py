@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 DEFAULT = "0.5.20"
@@ -68,8 +68,7 @@ def parse_version(text: str) -> Version:
     return Version(*(int(part) for part in match.groups()))
 
 
-def installed_version(site: str) -> str:
-    """The version that the folder's `sglang-*.dist-info` names; `DEFAULT` where there is none."""
-    names = sorted(os.listdir(site)) if os.path.isdir(site) else []
-    found = [name for name in names if name.startswith("sglang-") and name.endswith(".dist-info")]
+def version_among(names: Iterable[str]) -> str:
+    """The version that a `sglang-*.dist-info` among the names of a folder tells; `DEFAULT` where there is none."""
+    found = sorted(name for name in names if name.startswith("sglang-") and name.endswith(".dist-info"))
     return found[-1][len("sglang-") : -len(".dist-info")] if found else DEFAULT

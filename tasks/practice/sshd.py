@@ -7,7 +7,7 @@ TERM sent over the channel ends it; there is no terminal, no shell without a com
 import asyncio
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +15,9 @@ import asyncssh
 
 from tasks.hosts.port import Completed
 from tasks.practice.machine import Machine
+from tasks.practice.sshd_http import Listens, bridge
 
+_Handler = Callable[[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]], Awaitable[None]]
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -145,10 +147,13 @@ class _Door(asyncssh.SSHServer):
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
         return _Exec(self._sshd)
 
-    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool | _Handler:
         if dest_host not in _LOOPBACK:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "only loopback may be reached")
         self._sshd.streams += 1
+        machine = self._sshd.machine
+        if isinstance(machine, Listens) and dest_port in machine.listening():
+            return lambda reader, writer: bridge(reader, writer, machine.transport(), dest_port)
         return True
 
 

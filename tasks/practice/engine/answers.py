@@ -8,14 +8,15 @@ import re
 from collections.abc import Callable, Mapping
 
 _CAPITALS = {
-    "france": "Paris", "germany": "Berlin", "italy": "Rome", "spain": "Madrid", "portugal": "Lisbon", "japan": "Tokyo",
-    "china": "Beijing", "india": "New Delhi", "canada": "Ottawa", "australia": "Canberra", "egypt": "Cairo", "kenya": "Nairobi",
-    "poland": "Warsaw", "austria": "Vienna", "hungary": "Budapest", "greece": "Athens", "sweden": "Stockholm", "norway": "Oslo",
-    "finland": "Helsinki", "denmark": "Copenhagen", "ireland": "Dublin", "switzerland": "Bern", "belgium": "Brussels",
-    "brazil": "Brasilia", "argentina": "Buenos Aires", "chile": "Santiago", "peru": "Lima", "mexico": "Mexico City",
-    "turkey": "Ankara", "russia": "Moscow", "ukraine": "Kyiv", "thailand": "Bangkok", "vietnam": "Hanoi", "iceland": "Reykjavik",
-    "the united kingdom": "London", "england": "London", "the united states": "Washington, D.C.", "south korea": "Seoul",
-    "the netherlands": "Amsterdam", "the czech republic": "Prague",
+    "france": "Paris", "germany": "Berlin", "italy": "Rome", "spain": "Madrid", "portugal": "Lisbon",
+    "japan": "Tokyo", "china": "Beijing", "india": "New Delhi", "canada": "Ottawa", "australia": "Canberra",
+    "egypt": "Cairo", "kenya": "Nairobi", "poland": "Warsaw", "austria": "Vienna", "hungary": "Budapest",
+    "greece": "Athens", "sweden": "Stockholm", "norway": "Oslo", "finland": "Helsinki", "denmark": "Copenhagen",
+    "ireland": "Dublin", "switzerland": "Bern", "belgium": "Brussels", "brazil": "Brasilia",
+    "argentina": "Buenos Aires", "chile": "Santiago", "peru": "Lima", "mexico": "Mexico City", "turkey": "Ankara",
+    "russia": "Moscow", "ukraine": "Kyiv", "thailand": "Bangkok", "vietnam": "Hanoi", "iceland": "Reykjavik",
+    "the united kingdom": "London", "england": "London", "the united states": "Washington, D.C.",
+    "south korea": "Seoul", "the netherlands": "Amsterdam", "the czech republic": "Prague",
 }  # fmt: skip
 _FACTS = (
     (r"days (?:(?:are there )?in a week|does a week have)", "7"),
@@ -40,6 +41,15 @@ _OPERATORS: Mapping[str, Callable[[int, int], int]] = {
     "/": operator.floordiv, "÷": operator.floordiv, "divided by": operator.floordiv,
 }  # fmt: skip
 _SUM = re.compile(r"(-?\d+)\s*(\+|-|−|\*|×|x|/|÷|plus|minus|times|multiplied by|divided by)\s*(-?\d+)", re.I)
+_REPLY_QUOTED = re.compile(
+    r"(?:reply|answer|respond|say)\b[^.\n]*?(?:with |:\s*)?(?:exactly|only|just|the (?:single )?word)"
+    r"[^\"'`\n]*[\"'`]([^\"'`\n]+)[\"'`]",
+    re.I,
+)
+_REPLY_WORD = re.compile(
+    r"(?:reply|answer|respond) (?:with )?(?:exactly|only|just|the (?:single )?word)(?: the word)?:? (\w+)\s*[.!]?\s*$",
+    re.I,
+)
 _WORD = r"['\"`“”‘’]?([\w-]+)['\"`“”‘’]?"
 
 
@@ -57,10 +67,10 @@ def answer(prompt: str, schema: Mapping[str, object] | None = None, *, json_want
 
 
 def _exactly(prompt: str) -> str | None:
-    quoted = re.search(r"(?:reply|answer|respond|say)\b[^.\n]*?(?:with |:\s*)?(?:exactly|only|just|the (?:single )?word)[^\"'`\n]*[\"'`]([^\"'`\n]+)[\"'`]", prompt, re.I)  # fmt: skip
+    quoted = _REPLY_QUOTED.search(prompt)
     if quoted:
         return quoted[1]
-    plain = re.search(r"(?:reply|answer|respond) (?:with )?(?:exactly|only|just|the (?:single )?word)(?: the word)?:? (\w+)\s*[.!]?\s*$", prompt, re.I)  # fmt: skip
+    plain = _REPLY_WORD.search(prompt)
     return plain[1] if plain and plain[1].lower() not in ("number", "word", "it", "once") else None
 
 

@@ -110,7 +110,8 @@ def _pools(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
         yield from scheduler_crash(launch, CRASHES["kv-too-small"], rank=0, pid=pid)
     if launch.model.hybrid:
         text = (
-            f"Mamba Cache is allocated. max_mamba_cache_size: {sizes.mamba_slots}, conv_state size: {sizes.mamba * 0.02:.2f}GB,"
+            f"Mamba Cache is allocated. max_mamba_cache_size: {sizes.mamba_slots},"
+            f" conv_state size: {sizes.mamba * 0.02:.2f}GB,"
             f" ssm_state size: {sizes.mamba * 0.98 - sizes.intermediate:.2f}GB "
         )
         if launch.resolved.speculation:

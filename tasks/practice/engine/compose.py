@@ -53,21 +53,23 @@ def _own_words(launch: Launch, wish: Wish, seed: int, filler: Iterator[str]) -> 
     if known is not None:
         yield from pieces_of(f" {known}" if wish.raw else known)
         return
-    wanted, count = 60 + seed % 160, 0
-    for piece in filler:
-        yield piece if count or wish.raw else piece.lstrip()
-        count += 1
+    wanted = 60 + seed % 160
+    for count, piece in enumerate(filler, start=1):
+        yield piece if count > 1 or wish.raw else piece.lstrip()
         if count >= wanted and piece.endswith("."):
             return
 
 
 def _until_stop(pieces: list[str], stops: tuple[str, ...]) -> tuple[list[str], bool]:
     """The pieces before the first stop string, and whether there was one."""
-    text = ""
-    for number, piece in enumerate(pieces):
-        text += piece
-        found = [text.index(stop) for stop in stops if stop and stop in text]
-        if found:
-            kept = text[: min(found)]
-            return [*pieces[:number], kept[len(text) - len(piece) :]], True
-    return pieces, False
+    text = "".join(pieces)
+    places = [text.index(stop) for stop in stops if stop and stop in text]
+    if not places:
+        return pieces, False
+    kept, left = [], min(places)
+    for piece in pieces:
+        if left <= 0:
+            break
+        kept.append(piece[:left])
+        left -= len(piece)
+    return kept, True

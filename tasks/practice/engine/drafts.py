@@ -1,4 +1,4 @@
-"""How many drafts a verify step accepts: a seeded chain of coin tosses, by default about 3.4 tokens a step for 5 drafts."""
+"""How many drafts a verify step accepts: seeded coin tosses, by default about 3.4 tokens a step for 5 drafts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFERENCE_STEPS = 5
 
 @dataclass(frozen=True)
 class Acceptance:
-    """`steps` drafts for each verify step (0: speculation off), each accepted with `probability` if all before it were."""
+    """`steps` drafts for each verify step (0: off), each accepted with `probability` after all before it."""
 
     steps: int
     probability: float

@@ -1,4 +1,4 @@
-"""The running engine: performs its start, generates, drains and ends. Time is asyncio's, so a virtual loop works too."""
+"""The running engine: it performs its start, generates and ends. Time is asyncio's, so a virtual loop works too."""
 
 from __future__ import annotations
 
@@ -7,58 +7,18 @@ import itertools
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from .acts import Act, Bind, End, LoseRank, Pause, Ready, Say, WarmUp
 from .batch import Batch, Job
 from .boot import boot, context_length, taken_port
-from .failures import killed_tree, lost_while_loading, lost_while_serving
+from .ending import drain, interrupt
+from .failures import lost_while_loading, lost_while_serving
 from .launch import Launch
 from .lines import stamped
 from .sizes import sizes_of
+from .world import World
 
 _QUIET = ("warning", "error", "critical")
-
-
-class World(Protocol):
-    """The engine's surroundings: its clock, its output, its port and its scheduler processes."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-        ...
-
-    def say(self, text: str) -> None:
-        """A line of the main process."""
-        ...
-
-    def access(self, text: str) -> None:
-        """A line of the access log."""
-        ...
-
-    async def say_as(self, rank: int, text: str) -> None:
-        """A line of a scheduler process; comes back once it is out, so never while that process is stopped."""
-        ...
-
-    async def bind(self, host: str, port: int) -> bool:
-        """Listen. False where somebody else already does."""
-        ...
-
-    def close(self) -> None:
-        """Stop listening."""
-        ...
-
-    def lose_rank(self, rank: int) -> int:
-        """Kill a scheduler process; its PID."""
-        ...
-
-    def leave_behind(
-        self, title: str, texts: Iterator[str], interval: float, seconds: float, *, keep_port: bool
-    ) -> None:
-        """Start a process that heeds no signal but SIGKILL, and prints the texts, for so many seconds."""
-        ...
 
 
 @dataclass
@@ -116,8 +76,8 @@ class Engine:
         await self._wake.wait()
         if self._lost is not None:
             rank, child = self._lost
-            return await self._perform_all(lost_while_serving(self.launch, rank=rank, child=child, pid=self.world.pid))
-        return await (self._interrupted() if self._stop == signal.SIGINT else self._drained())
+            return await self.perform_all(lost_while_serving(self.launch, rank=rank, child=child, pid=self.world.pid))
+        return await (interrupt(self) if self._stop == signal.SIGINT else drain(self))
 
     def on_serving(self, call: Callable[[], object]) -> None:
         """`call` when the port is open: only from then on does the engine mind signals."""
@@ -141,10 +101,10 @@ class Engine:
             if status is not None:
                 return status
             if self._lost is not None and self.state != "ready":
-                return await self._perform_all(lost_while_loading(self.launch, rank=self._lost[0], pid=self.world.pid))
+                return await self.perform_all(lost_while_loading(self.launch, rank=self._lost[0], pid=self.world.pid))
         return None
 
-    async def _perform_all(self, acts: Iterator[Act]) -> int:
+    async def perform_all(self, acts: Iterator[Act]) -> int:
         for act in acts:
             status = await self._perform(act)
             if status is not None:
@@ -274,61 +234,7 @@ class Engine:
         for event in self._events.values():
             event.set()
 
-    # -- the end
-
     async def _exit_after_ready(self) -> None:
         if fault := self.launch.faults.get("exit-after-ready"):
             await asyncio.sleep(fault.number("seconds", 0.5))
             self.rank_lost(0, self.world.lose_rank(0))
-
-    async def _drained(self) -> int:
-        """SIGTERM: wait for the requests under way, then kill the whole tree, itself included."""
-        await self.say(Say("SIGTERM received. signum=None frame=None. Draining requests and shutting down..."))
-        self.state = "draining"
-        slow = self.launch.faults.get("slow-stop-leftover")
-        clock = asyncio.get_running_loop().time
-        until = clock() + (slow.number("seconds", 3.0) if slow else 0.0)
-        while True:
-            await asyncio.sleep(self.launch.settings.drain_poll_seconds)
-            names = sorted(self.requests)
-            text = f"Gracefully exiting... Remaining number of requests {len(names)}. Remaining requests remaining_rids={names}."
-            await self.say(Say(text))
-            if not names and clock() >= until:
-                break
-        await asyncio.sleep(self.launch.settings.exit_seconds)
-        self._leave_behind()
-        return await self._perform_all(killed_tree(self.launch, self.world.pid))
-
-    async def _interrupted(self) -> int:
-        """SIGINT: uvicorn's own way out, exit status 0."""
-        pid = self.world.pid
-        await self.say(Say("INFO:     Shutting down"))
-        self.world.close()
-        await asyncio.sleep(self.launch.settings.exit_seconds)
-        for text in (
-            "Waiting for application shutdown.",
-            "Application shutdown complete.",
-            f"Finished server process [{pid}]",
-        ):
-            await self.say(Say(f"INFO:     {text}"))
-        if self.launch.version >= (0, 5, 14):
-            await self.say(Say(f"kill_process_tree called: parent_pid={pid}, include_parent=False, pid={pid}"))
-        return 0
-
-    def _leave_behind(self) -> None:
-        title = self.launch.titles[0]
-        if fault := self.launch.faults.get("slow-stop-leftover"):
-            self.world.leave_behind(title, iter(()), 0.2, fault.number("leftover_seconds", 30.0), keep_port=True)
-        if fault := self.launch.faults.get("old-process-keeps-logging"):
-            interval = fault.number("interval", 0.2)
-            self.world.leave_behind(title, self._old_lines(), interval, fault.number("seconds", 3.0), keep_port=False)
-
-    def _old_lines(self) -> Iterator[str]:
-        """What a scheduler that outlived its main process goes on to print."""
-        job = self.new_job(["old"], ["."] * 100_000, "length")
-        self.batch.submit(job)
-        for _ in self.batch.prefill(self.world.now()):
-            pass
-        while True:
-            for text in self.batch.forward(self.world.now()):
-                yield stamped(text, self.world.now(), self.launch.ranks[0])

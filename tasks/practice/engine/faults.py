@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 NAMES = (
-    "flag-ignored", "crash-loading-draft", "hang-after-ready", "garbage-answers", "accept-nothing", "slow-stop-leftover",
-    "old-process-keeps-logging", "kv-too-small", "cuda-oom", "graph-capture-failed", "slow-load", "exit-after-ready",
-    "wrong-mem-fraction", "fewer-drafts-on-one-rank", "warm-up-failed", "host-oom", "nccl-failed", "wrong-answers",
+    "flag-ignored", "crash-loading-draft", "hang-after-ready", "garbage-answers", "accept-nothing",
+    "slow-stop-leftover", "old-process-keeps-logging", "kv-too-small", "cuda-oom", "graph-capture-failed",
+    "slow-load", "exit-after-ready", "wrong-mem-fraction", "fewer-drafts-on-one-rank", "warm-up-failed", "host-oom",
+    "nccl-failed", "wrong-answers",
 )  # fmt: skip
 
 
@@ -77,6 +78,6 @@ def _fault(entry: object) -> Fault:
 
 
 def ignore_flags(asked: Mapping[str, object], defaults: Mapping[str, object], fault: Fault) -> dict[str, object]:
-    """`asked` with the arguments whose names begin with `prefix` (default `speculative_`) put back to their defaults."""
+    """`asked` with the arguments that begin with `prefix` (default `speculative_`) put back to their defaults."""
     prefix = str(fault.options.get("prefix", "speculative_"))
     return {name: defaults.get(name) if name.startswith(prefix) else value for name, value in asked.items()}

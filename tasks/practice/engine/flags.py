@@ -38,8 +38,11 @@ _STRATEGIES = ("auto", "no_buffer", "extra_buffer")
 _ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM")
 _DTYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _KV_DTYPES = ("auto", "fp8_e5m2", "fp8_e4m3", "bf16", "bfloat16", "fp4_e2m1")
-_QUANTIZATIONS = ("awq", "fp8", "gptq", "marlin", "gptq_marlin", "awq_marlin", "bitsandbytes", "gguf", "modelopt", "modelopt_fp8",
-                  "modelopt_fp4", "w8a8_int8", "w8a8_fp8", "moe_wna16", "w4afp8", "mxfp4", "compressed-tensors", "unquant")  # fmt: skip
+_QUANTIZATIONS = (
+    "awq", "fp8", "gptq", "marlin", "gptq_marlin", "awq_marlin", "bitsandbytes", "gguf", "modelopt",
+    "modelopt_fp8", "modelopt_fp4", "w8a8_int8", "w8a8_fp8", "moe_wna16", "w4afp8", "mxfp4",
+    "compressed-tensors", "unquant",
+)  # fmt: skip
 
 FLAGS: tuple[Flag, ...] = (
     Flag("model_path", str, aliases=("--model",), required=True),

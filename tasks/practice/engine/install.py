@@ -1,4 +1,4 @@
-"""Lays the stand-in out below a host's root as an SGLang installation with its models (runs on the orchestrator's side)."""
+"""Lays the stand-in out below a host's root as an SGLang installation with its models (orchestrator's side)."""
 
 import json
 import shlex
@@ -131,7 +131,7 @@ def install_engine(
     settings: Mapping[str, object] | None = None,
     interpreter: str = sys.executable,
 ) -> None:
-    """Write `engine_files` below `root`; an installation already there, of whatever version, is replaced, models are added."""
+    """Write `engine_files` below `root`; an installation already there is replaced, models are added."""
     site = root / prefix.lstrip("/") / "site"
     if site.exists():
         shutil.rmtree(site)

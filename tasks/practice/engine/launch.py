@@ -46,7 +46,7 @@ class Launch:
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The log prefix of each scheduler process, without its leading space: "TP0", "DP1 TP0", "" for a single GPU."""
+        """The log prefix of each scheduler process, without leading space: "TP0", "DP1 TP0", "" for a single GPU."""
         tp, dp = max(1, self.resolved.integer("tp_size")), max(1, self.resolved.integer("dp_size"))
         tensor = [f"TP{rank}" for rank in range(tp)] if tp > 1 else [""]
         data = [f"DP{rank}" for rank in range(dp)] if dp > 1 else [""]
@@ -161,8 +161,8 @@ def _text(files: Files, path: str) -> str:
 
 def _legacy_warning(installation: Installation) -> str:
     return (
-        f"{installation.site}/sglang/launch_server.py:56: UserWarning: 'python -m sglang.launch_server' is still supported,"
-        " but 'sglang serve' is the recommended entrypoint.\n"
+        f"{installation.site}/sglang/launch_server.py:56: UserWarning:"
+        " 'python -m sglang.launch_server' is still supported, but 'sglang serve' is the recommended entrypoint.\n"
         "  Example: sglang serve --model-path <model> [options]\n  warnings.warn(\n"
     )
 

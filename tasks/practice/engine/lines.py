@@ -9,7 +9,7 @@ from .versions import Version
 
 
 def stamped(text: str, now: float, rank: str = "") -> str:
-    """`text` behind the engine's prefix: local time without a zone, then the rank, if any. `now` is in epoch seconds."""
+    """`text` behind the engine's prefix: local time without a zone, then any rank. `now` is in epoch seconds."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     return f"[{moment}{' ' + rank if rank else ''}] {text}"
 
@@ -77,28 +77,29 @@ def _batch(kind: str, version: Version, fields: Sequence[str]) -> str:
 
 def weights_end(version: Version, *, kind: str, elapsed: float, available: float, used: float) -> str:
     dtype = "dtype=torch.bfloat16, " if version < (0, 5, 10) else ""
-    return f"Load weight end. elapsed={elapsed:.2f} s, type={kind}, {dtype}avail mem={available:.2f} GB, mem usage={used:.2f} GB."
+    memory = f"avail mem={available:.2f} GB, mem usage={used:.2f} GB."
+    return f"Load weight end. elapsed={elapsed:.2f} s, type={kind}, {dtype}{memory}"
+
+
+def _old_graph_name(name: str) -> str:
+    """Before 0.5.14 the target's graphs had no name, and "draft decode" was "draft"."""
+    return "cuda graph" if name.startswith("target") else f"{name.replace(' decode', '')} cuda graph"
 
 
 def graph_begin(version: Version, name: str, *, tokens: int, sizes: Sequence[int], available: float) -> str:
+    memory = f"avail mem={available:.2f} GB"
     if not version.new_graph_lines:
-        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(
-            name, f"{name.replace(' decode', '')} cuda graph"
-        )
-        return f"Capture {old} begin. This can take up to several minutes. avail mem={available:.2f} GB"
+        return f"Capture {_old_graph_name(name)} begin. This can take up to several minutes. {memory}"
     at_begin = f"bs={list(sizes)}, " if version < (0, 5, 18) else ""
-    return f"Capture {name} CUDA graph begin. backend=full, num_tokens_per_req={tokens}, {at_begin}avail mem={available:.2f} GB"
+    return f"Capture {name} CUDA graph begin. backend=full, num_tokens_per_req={tokens}, {at_begin}{memory}"
 
 
 def graph_end(
     version: Version, name: str, *, elapsed: float, used: float, available: float, sizes: Sequence[int]
 ) -> str:
     if not version.new_graph_lines:
-        old = {"target decode": "cuda graph", "target verify": "cuda graph"}.get(
-            name, f"{name.replace(' decode', '')} cuda graph"
-        )
-        return (
-            f"Capture {old} end. Time elapsed: {elapsed:.2f} s. mem usage={used:.2f} GB. avail mem={available:.2f} GB."
-        )
+        times = f"Time elapsed: {elapsed:.2f} s. mem usage={used:.2f} GB. avail mem={available:.2f} GB."
+        return f"Capture {_old_graph_name(name)} end. {times}"
     at_end = "" if version < (0, 5, 18) else f"bs={list(sizes)}, "
-    return f"Capture {name} CUDA graph end. {at_end}elapsed={elapsed:.2f} s, mem usage={used:.2f} GB, avail mem={available:.2f} GB."
+    memory = f"mem usage={used:.2f} GB, avail mem={available:.2f} GB."
+    return f"Capture {name} CUDA graph end. {at_end}elapsed={elapsed:.2f} s, {memory}"

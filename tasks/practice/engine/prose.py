@@ -6,18 +6,30 @@ import random
 import re
 from collections.abc import Iterator
 
-_SUBJECTS = ("The scheduler", "A careful operator", "This approach", "The older design", "A small change", "The network", "Each request",
-             "The second experiment", "Our measurement", "A longer prompt", "The cache", "One of the authors", "The morning report",
-             "A cold start", "The river", "Every good bridge", "The library", "An honest benchmark", "The garden", "The first draft")  # fmt: skip
-_VERBS = ("explains", "depends on", "improves", "slows down", "reminds us of", "leads to", "was built around", "avoids", "reveals",
-          "is limited by", "makes room for", "follows", "compares well with", "hides", "replaces", "supports", "rarely needs")  # fmt: skip
-_OBJECTS = ("the amount of free memory", "a simple rule", "the way people read", "several smaller steps", "the cost of waiting",
-            "an older idea", "the shape of the data", "a quiet afternoon", "the next release", "a shared queue", "good weather",
-            "the length of the answer", "a better question", "the slowest part", "two different views", "the work of many hands",
-            "a well kept record", "the edge of the map", "a steady supply of power", "the habits of its users")  # fmt: skip
-_TAILS = ("", "", ", although few notice it", " in most cases", ", and that is worth knowing", " when the load is high",
-          " after a while", ", as the table shows", " without further help", ", at least in theory", " during the night",
-          ", which surprised everyone", " for a good reason", " once the doors are closed")  # fmt: skip
+_SUBJECTS = (
+    "The scheduler", "A careful operator", "This approach", "The older design", "A small change", "The network",
+    "Each request", "The second experiment", "Our measurement", "A longer prompt", "The cache",
+    "One of the authors", "The morning report", "A cold start", "The river", "Every good bridge", "The library",
+    "An honest benchmark", "The garden", "The first draft",
+)  # fmt: skip
+_VERBS = (
+    "explains", "depends on", "improves", "slows down", "reminds us of", "leads to", "was built around",
+    "avoids", "reveals", "is limited by", "makes room for", "follows", "compares well with", "hides",
+    "replaces", "supports", "rarely needs",
+)  # fmt: skip
+_OBJECTS = (
+    "the amount of free memory", "a simple rule", "the way people read", "several smaller steps",
+    "the cost of waiting", "an older idea", "the shape of the data", "a quiet afternoon", "the next release",
+    "a shared queue", "good weather", "the length of the answer", "a better question", "the slowest part",
+    "two different views", "the work of many hands", "a well kept record", "the edge of the map",
+    "a steady supply of power", "the habits of its users",
+)  # fmt: skip
+_TAILS = (
+    "", "", ", although few notice it", " in most cases", ", and that is worth knowing",
+    " when the load is high", " after a while", ", as the table shows", " without further help",
+    ", at least in theory", " during the night", ", which surprised everyone", " for a good reason",
+    " once the doors are closed",
+)  # fmt: skip
 _LINKS = ("", "", "", "However, ", "In addition, ", "For example, ", "By contrast, ", "Later on, ", "As a result, ")
 _PIECES = re.compile(r"\s?\w+|\s?[^\w\s]+|\s+")
 

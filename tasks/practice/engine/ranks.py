@@ -14,7 +14,7 @@ _HEADER = struct.Struct("!I")
 
 @dataclass(frozen=True)
 class RankProcess:
-    """`lines` takes framed texts; a byte comes back on `echoes` for each one printed, and its end when the process ends."""
+    """`lines` takes framed texts; a byte comes back on `echoes` for each one printed, and the end with the process."""
 
     pid: int
     lines: int

@@ -211,7 +211,8 @@ def _no_buffer_speculation(resolved: Resolved, model: Model, version: Version) -
     if version < (0, 5, 10):
         resolved.arguments["disable_radix_cache"] = True
         resolved.notes.append(
-            f"Disabling radix cache since speculative decoding for {model.architecture} is not supported with radix cache yet."
+            f"Disabling radix cache since speculative decoding for {model.architecture}"
+            " is not supported with radix cache yet."
         )
     elif version < (0, 5, 14):
         raise ResolutionFailed(

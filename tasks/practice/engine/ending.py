@@ -1,0 +1,74 @@
+"""How a serving engine ends: by draining, by interruption, and with what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .acts import Say
+from .failures import killed_tree
+from .lines import stamped
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+async def drain(engine: Engine) -> int:
+    """SIGTERM: wait for the requests under way, then kill the whole tree, itself included."""
+    launch = engine.launch
+    await engine.say(Say("SIGTERM received. signum=None frame=None. Draining requests and shutting down..."))
+    engine.state = "draining"
+    slow = launch.faults.get("slow-stop-leftover")
+    clock = asyncio.get_running_loop().time
+    until = clock() + (slow.number("seconds", 3.0) if slow else 0.0)
+    while True:
+        await asyncio.sleep(launch.settings.drain_poll_seconds)
+        names = sorted(engine.requests)
+        await engine.say(
+            Say(
+                f"Gracefully exiting... Remaining number of requests {len(names)}."
+                f" Remaining requests remaining_rids={names}."
+            )
+        )
+        if not names and clock() >= until:
+            break
+    await asyncio.sleep(launch.settings.exit_seconds)
+    _leave_behind(engine)
+    return await engine.perform_all(killed_tree(launch, engine.world.pid))
+
+
+async def interrupt(engine: Engine) -> int:
+    """SIGINT: uvicorn's own way out, exit status 0."""
+    pid = engine.world.pid
+    await engine.say(Say("INFO:     Shutting down"))
+    engine.world.close()
+    await asyncio.sleep(engine.launch.settings.exit_seconds)
+    for text in (
+        "Waiting for application shutdown.",
+        "Application shutdown complete.",
+        f"Finished server process [{pid}]",
+    ):
+        await engine.say(Say(f"INFO:     {text}"))
+    if engine.launch.version >= (0, 5, 14):
+        await engine.say(Say(f"kill_process_tree called: parent_pid={pid}, include_parent=False, pid={pid}"))
+    return 0
+
+
+def _leave_behind(engine: Engine) -> None:
+    faults, title = engine.launch.faults, engine.launch.titles[0]
+    if fault := faults.get("slow-stop-leftover"):
+        engine.world.leave_behind(title, iter(()), 0.2, fault.number("leftover_seconds", 30.0), keep_port=True)
+    if fault := faults.get("old-process-keeps-logging"):
+        interval, seconds = fault.number("interval", 0.2), fault.number("seconds", 3.0)
+        engine.world.leave_behind(title, _old_lines(engine), interval, seconds, keep_port=False)
+
+
+def _old_lines(engine: Engine) -> Iterator[str]:
+    """What a scheduler that outlived its main process goes on to print."""
+    batch, world = engine.batch, engine.world
+    batch.submit(engine.new_job(["old"], ["."] * 100_000, "length"))
+    batch.prefill(world.now())
+    while True:
+        for text in batch.forward(world.now()):
+            yield stamped(text, world.now(), engine.launch.ranks[0])

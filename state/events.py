@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from state.claims import Fact, Outcome, Verdict
 from state.errors import HistoryCorrupt, InterlockError
+from state.manifest.model import HostSpec
 from state.model import Value
 from state.plan import Plan
 from state.revision import Revision
@@ -72,6 +73,7 @@ class RolloutRequested(Event):
     service: str
     purpose: Purpose
     revision: Revision
+    hosts: dict[str, HostSpec]
     actor: str
     reason: str
     reviewed_plan: str | None = None

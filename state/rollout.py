@@ -72,7 +72,7 @@ class Rollout:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Those of the newest judgement."""
-        return next(reversed(self.judged.values())).verdicts if self.judged else ()
+        return tuple(self.judged.values())[-1].verdicts if self.judged else ()
 
 
 def evolve(rollout: Rollout, event: Event) -> Rollout:

@@ -12,6 +12,9 @@ FENCE = f"{STATE_DIR}/fence"
 
 REVERTED = "reverted"
 
+NEWEST = 50_000
+"""Records that are read where no cursor says where to begin; a service may have logged for weeks."""
+
 WRITE_VALUE = 'printf %s "$2" > "$1"'
 """Shell text that writes a value to a file as it is: `sh -c WRITE_VALUE sh PATH VALUE`. sysfs wants exactly that."""
 
@@ -131,10 +134,9 @@ def journal_end() -> Argv:
 def journal(unit: str, *, after: str = "", follow: bool = False, invocation: str = "") -> Argv:
     """A unit's records as JSON, one a line, long fields included (`--all`), systemd's own about it among them."""
     words = ["journalctl", "--output=json", "--all", "--no-pager"]
-    if after:
-        words.append(f"--after-cursor={after}")
+    words.append(f"--after-cursor={after}" if after else f"--lines={NEWEST}")
     if follow:
-        words += ["--follow", "--lines=all"] if not after else ["--follow"]
+        words.append("--follow")
     words += [f"_SYSTEMD_INVOCATION_ID={invocation}"] if invocation else [f"--unit={unit}"]
     return Argv(tuple(words), root=True)
 

@@ -137,6 +137,10 @@ def _unit(revision: Revision, observed: Observation, plan: Plan) -> Iterator[str
 
 
 def _version(revision: Revision, version: str | None) -> Iterator[str]:
+    rendering = rendering_for(revision.engine)
+    if version and rendering is not None:
+        for mistake in rendering.argument_mistakes(revision.arguments, version):
+            yield f"engine.arguments{f'.{mistake.name}' if mistake.name else ''}: {mistake.sentence} ({version} is installed)"
     if revision.engine_version and version and revision.engine_version != version:
         yield f"engine.version: {revision.engine_version} is expected, {version} is installed"
 

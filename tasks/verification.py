@@ -67,7 +67,7 @@ async def read_start(host: Host, engine: Engine, target: Target, started: Starte
         [
             argv.show(target.unit),
             argv.listeners(port),
-            argv.journal(target.unit, after=started.cursor),
+            argv.journal(target.unit, after=started.cursor, invocation="" if started.cursor else started.invocation),
             argv.kernel_log(after=started.kernel_cursor or started.cursor),
         ],
         timeout_s=READ_TIMEOUT_S,

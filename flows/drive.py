@@ -1,0 +1,38 @@
+"""The loop: history → next action → intent → effect → fact → again. Starting, resuming, rolling back: all this one."""
+
+from collections.abc import Awaitable, Callable
+
+from flows.history import History
+from state.action import Action
+from state.errors import InterlockError
+from state.events import ActionFailed, ActionStarted, ErrorFacts, Event
+from state.next_action import next_action
+from state.rollout import Rollout
+
+Perform = Callable[[Action, int, Rollout], Awaitable[Event]]
+"""Does the action's attempt and returns its fact; raises InterlockError, which becomes the fact that it failed."""
+
+Act = Callable[[Action], Awaitable[object]]
+"""Attempts an action, again while its errors are retryable; everything it learns is in the history when it returns."""
+
+
+async def drive(history: History, act: Act) -> Rollout:
+    """Go on with the rollout until nothing is left to do. Needs nothing but the stream, wherever it was left."""
+    await history.load()
+    while (action := next_action(history.rollout)) is not None:
+        await act(action)
+    return history.rollout
+
+
+async def attempt(history: History, perform: Perform, action: Action) -> ErrorFacts | None:
+    """One attempt: the intent on disk before the effect, the fact after it. Returns the error if it failed."""
+    number = history.rollout.attempts.get(action.key, 0) + 1
+    rollout = await history.record(ActionStarted(action=action.key, attempt=number))
+    try:
+        fact = await perform(action, number, rollout)
+    except InterlockError as error:
+        failed = ErrorFacts.of(error)
+        await history.record(ActionFailed(action=action.key, attempt=number, error=failed))
+        return failed
+    await history.record(fact)
+    return None

@@ -1,0 +1,64 @@
+"""Keeping alive what must not run out while the orchestrator is: the leases, and the host's own timer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from flows import lease
+from flows.history import History
+from flows.ports import Hosts
+from state.errors import InterlockError
+from state.next_action import begun_steps
+from state.rollout import Rollout
+from state.steps import ArmTimer
+from tasks import timer
+from tasks.sequence import Fence
+
+LEAST_S = 0.2
+
+
+@asynccontextmanager
+async def kept_alive(history: History, hosts: Hosts) -> AsyncIterator[None]:
+    """Renew in the background until the block ends. A renewal that fails is tried again; if it came too late, the next
+    step on the host is refused by its fence, and that is where it is dealt with."""
+    renewing = asyncio.create_task(_renew_for_ever(history, hosts))
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+
+
+async def _renew_for_ever(history: History, hosts: Hosts) -> None:
+    while True:
+        await asyncio.sleep(interval(history))
+        if history.rollout.leased and history.rollout.requested:
+            await _renew(history, hosts)
+
+
+def interval(history: History) -> float:
+    """A third of whatever runs out first, in seconds."""
+    requested = history.rollout.requested
+    timer_s = requested.revision.policy.timer_s if requested else history.ports.lease_s
+    return max(LEAST_S, min(timer_s, history.ports.lease_s) / 3)
+
+
+async def _renew(history: History, hosts: Hosts) -> None:
+    requested = history.rollout.requested
+    assert requested is not None  # asked for by the caller
+    armed = armed_timer(history.rollout)
+    try:
+        await lease.renew(history.ports, requested)
+        if armed is not None:
+            await timer.renew(hosts[armed.host], armed.service, Fence(requested.rollout, history.rollout.fencing[armed.host]))
+    except InterlockError:
+        return
+
+
+def armed_timer(rollout: Rollout) -> ArmTimer | None:
+    """The timer, if it was armed and nothing has begun to take it down."""
+    for index, step in begun_steps(rollout):
+        if isinstance(step, ArmTimer) and f"do:{index}:{step.kind}" in rollout.done:
+            down = rollout.started(f"undo:{index}:disarm-timer") or rollout.started(f"undo:{index}:{step.kind}")
+            return None if down or rollout.started("conclude:promoted") else step
+    return None

@@ -1,0 +1,92 @@
+"""Leases: one rollout for a service and for every host it touches, at a time, with a fencing number on each host."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from flows.ports import Hosts, Ports
+from state.errors import FencedOut, InterlockError, VersionConflict
+from state.events import LeaseTaken, RolloutRequested, encode
+from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of
+from state.manifest.model import HostSpec
+from tasks.mark import mark
+
+
+def subjects(requested: RolloutRequested) -> Mapping[str, str | None]:
+    """Stream of each lease -> the host's name in the manifest, None for the service itself."""
+    touched = {requested.revision.unit_host, requested.revision.gpu_host or requested.revision.unit_host}
+    hosts: dict[str, str | None] = {host_stream(requested.hosts[name]): name for name in sorted(touched)}
+    return {f"service-lease-{requested.service}": None, **hosts}
+
+
+def host_stream(spec: HostSpec) -> str:
+    """By address, since two manifests may call the same machine by different names."""
+    return f"host-{spec.address}" if ":" in spec.address else f"host-{spec.address}:{spec.port}"
+
+
+async def take(ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int) -> LeaseTaken:
+    """Take, or take anew, every lease and mark the hosts. Raises LeaseHeld naming the holder; FencedOut if another
+    rollout has had a host since this one did: then nothing of it may be touched any more."""
+    again = key != "lease:0"
+    try:
+        return await _take(ports, hosts, requested, key, attempt, again)
+    except InterlockError:
+        if not again:
+            await release(ports, requested)
+        raise
+
+
+async def _take(
+    ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int, again: bool
+) -> LeaseTaken:
+    fencing: dict[str, int] = {}
+    until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
+    for stream, host in subjects(requested).items():
+        lease = await _append(ports, requested, stream, until, again)
+        if host is not None:
+            fencing[host] = lease.version
+    reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number)])
+    return LeaseTaken(
+        action=key, attempt=attempt, holder=ports.holder, until=until, fencing=fencing, reverted=reverted if again else ()
+    )
+
+
+async def renew(ports: Ports, requested: RolloutRequested) -> None:
+    """Put the end of every lease further away; the fencing numbers stay."""
+    until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
+    for stream in subjects(requested):
+        await _append(ports, requested, stream, until, again=True)
+
+
+async def release(ports: Ports, requested: RolloutRequested) -> None:
+    """Give every lease back that is still this rollout's."""
+    for stream in subjects(requested):
+        await _appending(ports, stream, lambda lease: _released(lease, requested.rollout))
+
+
+async def _append(ports: Ports, requested: RolloutRequested, stream: str, until: str, again: bool) -> Lease:
+    def event(lease: Lease) -> SubjectLeased:
+        lease.refuse_others(stream, requested.rollout, ports.now())
+        if again and lease.rollout != requested.rollout:
+            raise FencedOut(stream, lease.number, "a later rollout's")
+        return SubjectLeased(rollout=requested.rollout, holder=ports.holder, reason=requested.reason, until=until)
+
+    return await _appending(ports, stream, event)
+
+
+def _released(lease: Lease, rollout: str) -> SubjectReleased | None:
+    return SubjectReleased(rollout=rollout) if lease.rollout == rollout else None
+
+
+async def _appending(
+    ports: Ports, stream: str, event: Callable[[Lease], SubjectLeased | SubjectReleased | None]
+) -> Lease:
+    """Append what `event` makes of the newest state; read again and decide anew when somebody else was first."""
+    while True:
+        history = await ports.events.read(stream)
+        decided = event(lease_of(history))
+        if decided is None:
+            return lease_of(history)
+        try:
+            return lease_of((*history, *await ports.events.append(stream, len(history), [encode(decided)])))
+        except VersionConflict:
+            continue

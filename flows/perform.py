@@ -1,0 +1,171 @@
+"""What each action does: the work of `tasks`, with what the history says it needs, and the event that it makes."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+
+from flows import conclude, lease, prove
+from flows.ports import Hosts, Ports
+from flows.work import Work, keep
+from state.action import Action
+from state.engines.engine import Engine, engine_for
+from state.errors import PlanStale, PreflightRefused
+from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
+from state.leases import proven
+from state.observation import Observation
+from state.plan import Plan
+from state.planning import Installed, make_plan
+from state.revision import Revision
+from state.rollout import Rollout
+from state.steps import (
+    ArmTimer,
+    DisarmTimer,
+    DiscardStaged,
+    InstallFiles,
+    RebindGpus,
+    StageFiles,
+    StartService,
+    Step,
+    StopService,
+)
+from tasks import activate, baseline, rebind, service, stage, timer
+from tasks.argv import cat
+from tasks.hosts.port import Argv, Host
+from tasks.observe import observe
+from tasks.preflight import port_of, preflight
+from tasks.sequence import READ_TIMEOUT_S
+
+
+def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event]]:
+    async def perform(action: Action, attempt: int, rollout: Rollout) -> Event:
+        return await _ACTIONS[action.kind](Work(ports, hosts, action, attempt, rollout))
+
+    return perform
+
+
+async def look(
+    hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout"
+) -> tuple[Plan, Observation]:
+    """Observe and plan, changing nothing. Raises what the hosts raise, and Refused for claims that cannot be decided."""
+    host, gpu_host = hosts[revision.unit_host], hosts[revision.gpu_host] if revision.gpu_host else None
+    engine = engine_for(revision.engine)
+    observed = await observe(host, gpu_host, revision)
+    last = proven(await ports.events.read(f"service-{revision.service}"))
+    installed = await _installed(host, engine, revision, observed)
+    plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, port_of(revision))
+    return (plan.model_copy(update={"steps": (), "changes": ()}) if purpose == "verify" else plan), observed
+
+
+async def _installed(host: Host, engine: Engine, revision: Revision, observed: Observation) -> Installed:
+    """The engine's version, and the architectures in the config.json of the models that are asked for or running."""
+    models = [str(revision.arguments.get("model_path") or "")]
+    argv = observed.argv or ()
+    models += [argv[i + 1] for i, word in enumerate(argv[:-1]) if word == "--model-path"]
+    paths = [path for path in dict.fromkeys(models) if path.startswith("/")]
+    version = engine.version_argv(revision.argv)
+    asked = [Argv(version)] if version else []
+    answers = list(await host.run_all([*asked, *(cat(f"{path}/config.json") for path in paths)], timeout_s=READ_TIMEOUT_S))
+    said = answers.pop(0) if version else None
+    found = {path: _architectures(answer.stdout) for path, answer in zip(paths, answers, strict=True) if answer.ok}
+    return Installed(said.text.strip() or None if said and said.ok else None, found)
+
+
+def _architectures(config: bytes) -> tuple[str, ...]:
+    try:
+        names = json.loads(config).get("architectures") or ()
+    except (ValueError, AttributeError):
+        return ()
+    return tuple(map(str, names))
+
+
+async def _plan(work: Work) -> Event:
+    plan, _ = await look(work.hosts, work.revision, work.ports, work.requested.purpose)
+    reviewed = work.requested.reviewed_plan
+    if reviewed and reviewed != plan.digest:
+        raise PlanStale(reviewed, plan.digest)
+    plan = await conclude.with_estimate(work.ports, plan)
+    return PlanMade(action=work.action.key, attempt=work.attempt, plan=plan, digest=plan.digest)
+
+
+async def _lease(work: Work) -> Event:
+    return await lease.take(work.ports, work.hosts, work.requested, work.action.key, work.attempt)
+
+
+async def _preflight(work: Work) -> Event:
+    observed = await observe(work.host, work.gpu_host, work.revision)
+    if observed.digest != work.plan.observed:
+        raise PlanStale(work.plan.observed, observed.digest)
+    found = await preflight(work.host, work.gpu_host, work.engine, work.revision, work.plan, observed)
+    if found.refusals:
+        raise PreflightRefused(found.refusals)
+    return PreflightPassed(
+        action=work.action.key, attempt=work.attempt, checks=found.checks, warnings=found.warnings, engine_version=found.engine_version
+    )
+
+
+async def _baseline(work: Work) -> Event:
+    observed = await observe(work.host, work.gpu_host, work.revision)
+    taken = await baseline.take(work.host, work.engine, work.plan.previous, observed)
+    return BaselineRecorded(
+        action=work.action.key,
+        attempt=work.attempt,
+        good=taken.good,
+        summary=taken.summary,
+        invocation=taken.invocation,
+        main_pid=taken.main_pid,
+        pids=taken.pids,
+        evidence=await keep(work.ports.evidence, taken.items),
+    )
+
+
+async def _step(work: Work) -> Event:
+    index = work.action.step if work.action.step is not None else -1
+    planned = work.plan.steps[index]
+    step = planned.inverse() if work.action.direction == "undo" else planned
+    facts = await _take_step(work, step)
+    return StepSucceeded(
+        action=work.action.key, attempt=work.attempt, step=index, direction=work.action.direction, facts=facts
+    )
+
+
+async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
+    host, fence, key = work.hosts[step.host], work.fence(step.host), work.action.key
+    match step:
+        case StageFiles():
+            return await stage.stage(host, step, fence, {f.digest: f.data for f in work.revision.files})
+        case DiscardStaged():
+            return await stage.discard(host, step, fence)
+        case ArmTimer():
+            return await timer.arm(host, step, fence)
+        case DisarmTimer():
+            return await timer.disarm(host, step, fence)
+        case StopService():
+            return await service.stop(host, step, fence, key)
+        case StartService():
+            return await service.start(host, step, fence, key, clear=_cleared(work))
+        case RebindGpus():
+            return await rebind.rebind(host, step, fence, key)
+        case InstallFiles():
+            return await activate.install(host, step, fence, key)
+
+
+def _cleared(work: Work) -> frozenset[int] | None:
+    """When the old service is started again: the processes that it and the new one had, whose leftovers would be in its way."""
+    if work.action.direction == "do":
+        return None
+    known = work.rollout.baseline.pids if work.rollout.baseline else ()
+    return frozenset(known) | frozenset(work.rollout.service.get("stopped_pids", ()))
+
+
+_ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event]]] = {
+    "plan": _plan,
+    "lease": _lease,
+    "preflight": _preflight,
+    "baseline": _baseline,
+    "step": _step,
+    "await-readiness": prove.await_readiness,
+    "verify": prove.verify,
+    "judge": prove.judge_evidence,
+    "freeze": prove.freeze,
+    "conclude": conclude.conclude,
+    "release": conclude.release,
+}

@@ -1,0 +1,53 @@
+"""What the loop needs of the world, as ports, so that the same loop runs in production, in simulation and in a demo."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from state.manifest.model import HostSpec
+from state.rollout import Rollout
+from state.store.port import EventStore, EvidenceStore, RecordedEvent
+from tasks.hosts.port import Host
+
+Hosts = Mapping[str, Host]
+OpenHost = Callable[[str, HostSpec], Host]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told what happens: of each event once it is recorded, and of progress within an action (stage, seconds)."""
+
+    recorded: Callable[[Rollout, RecordedEvent], None] = lambda _rollout, _event: None
+    progress: Callable[[str, float], None] = lambda _stage, _seconds: None
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """`lease_s` is how long a lease lasts without renewal; `generation_s` how long a first generation may take."""
+
+    events: EventStore
+    evidence: EvidenceStore
+    open_host: OpenHost
+    holder: str
+    now: Callable[[], datetime] = utc_now
+    clock: Callable[[], float] = time.monotonic
+    watch: Watch = field(default_factory=Watch)
+    lease_s: float = 300.0
+    generation_s: float = 30.0
+
+
+@asynccontextmanager
+async def opened(ports: Ports, specs: Mapping[str, HostSpec]) -> AsyncIterator[Hosts]:
+    """The hosts of a rollout, one connection each, closed when the block ends."""
+    hosts = {name: ports.open_host(name, spec) for name, spec in specs.items()}
+    try:
+        yield hosts
+    finally:
+        for host in hosts.values():
+            await host.aclose()

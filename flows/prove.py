@@ -1,0 +1,118 @@
+"""Proving a side, new or old: readiness, evidence, judgement, and freezing what was seen before anything is undone."""
+
+from collections.abc import Mapping
+
+from flows.work import Work, keep
+from state.claims import Claim, conclusion, judge
+from state.engines.engine import engine_for
+from state.events import Event, EvidenceFrozen, EvidenceGathered, EvidenceItem, Judged, ReadinessReached, Side
+from state.evidence import Evidence, common_facts
+from state.plan import Plan
+from state.rollout import Rollout
+from state.store.port import EvidenceStore
+from state.target import Target
+from tasks import baseline, readiness
+from tasks.observe import observe_unit
+from tasks.verification import Started, gather
+
+
+async def await_readiness(work: Work) -> Event:
+    """Raises EngineFailed, StepFailed or DeadlineExceeded; see `tasks.readiness`."""
+    boarding = await readiness.await_readiness(
+        work.host,
+        work.engine,
+        target_of(work.plan, work.action.side),
+        started_of(work.rollout),
+        timeout_s=work.revision.readiness_timeout_s,
+        progress=work.ports.watch.progress,
+        clock=work.ports.clock,
+        generation_timeout_s=work.ports.generation_s,
+    )
+    return ReadinessReached(
+        action=work.action.key,
+        attempt=work.attempt,
+        side=work.action.side,
+        seconds=max(boarding.stages.values()),
+        stages=boarding.stages,
+    )
+
+
+async def verify(work: Work) -> Event:
+    """Traffic and reading; what cannot be read is left out, and judged as unknown."""
+    started = started_of(work.rollout) if work.rollout.service else await _running(work)
+    target = target_of(work.plan, work.action.side)
+    items = await gather(work.host, work.gpu_host, work.engine, target, started, work.action.round)
+    return EvidenceGathered(
+        action=work.action.key,
+        attempt=work.attempt,
+        side=work.action.side,
+        round=work.action.round,
+        items=await keep(work.ports.evidence, items),
+    )
+
+
+async def judge_evidence(work: Work) -> Event:
+    """Pure but for reading the evidence store: the claims of the plan over the facts of what was gathered."""
+    items = work.rollout.gathered[f"{work.action.side}:{work.action.round}"]
+    return await judged(work.ports.evidence, work.plan, work.action.key, work.attempt, work.action.side, work.action.round, items)
+
+
+async def judged(
+    store: EvidenceStore,
+    plan: Plan,
+    action: str,
+    attempt: int,
+    side: Side,
+    round_: int,
+    items: Mapping[str, EvidenceItem],
+) -> Judged:
+    """The judgement of `items`; the same items, readers and claims give the same event, today and in a year."""
+    evidence = Evidence(
+        {name: await store.get(item.digest) for name, item in items.items()}, {name: i.digest for name, i in items.items()}
+    )
+    target = target_of(plan, side)
+    facts = (*common_facts(target, evidence), *engine_for(target.engine).facts(target, evidence))
+    verdicts = judge(claims_of(plan, side), facts)
+    return Judged(
+        action=action, attempt=attempt, side=side, round=round_, outcome=conclusion(verdicts), verdicts=verdicts, facts=facts
+    )
+
+
+async def freeze(work: Work) -> Event:
+    """Journal, unit and kernel log as they are now, into the evidence store."""
+    cursor = str(work.rollout.service.get("cursor", ""))
+    items = await baseline.freeze(work.host, work.revision.unit, cursor)
+    return EvidenceFrozen(action=work.action.key, attempt=work.attempt, items=await keep(work.ports.evidence, items))
+
+
+def target_of(plan: Plan, side: Side) -> Target:
+    return plan.target if side == "new" or plan.previous is None else plan.previous
+
+
+def claims_of(plan: Plan, side: Side) -> tuple[Claim, ...]:
+    return plan.claims if side == "new" else plan.previous_claims
+
+
+def started_of(rollout: Rollout) -> Started:
+    """The newest start in the history, with the processes that were there before it.
+
+    A start that found the service running (it had never been stopped) is bound to that older start's own processes.
+    """
+    service = rollout.service
+    old: set[int] = set()
+    if not service.get("kept_running"):
+        old = set(rollout.baseline.pids if rollout.baseline else ()) | set(service.get("stopped_pids", ()))
+    return Started(
+        invocation=str(service["invocation"]),
+        main_pid=int(service["main_pid"]),
+        cursor="" if service.get("kept_running") else str(service.get("cursor", "")),
+        restarts=int(service.get("restarts", 0)),
+        old_pids=tuple(sorted(old - {int(service["main_pid"])})),
+        kernel_cursor=str(service.get("cursor", "")),
+    )
+
+
+async def _running(work: Work) -> Started:
+    """What runs now, for a verification that changes nothing."""
+    unit = await observe_unit(work.host, work.revision.unit)
+    return Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)

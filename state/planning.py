@@ -1,0 +1,137 @@
+"""Making a plan: pure, from the wanted revision, what was observed, and what was proven before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from state.claims import Claim
+from state.engines.engine import Engine
+from state.engines.rendering import rendering_for
+from state.errors import Refused
+from state.manifest.model import AcceptLengthSpec, ClaimSpec
+from state.observation import Observation
+from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
+from state.revision import Revision
+from state.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What is installed on the host: the engine's version, None if it does not say, and the models' architectures by path."""
+
+    version: str | None
+    architectures: dict[str, tuple[str, ...]]
+
+
+def make_plan(
+    revision: Revision,
+    observed: Observation,
+    engine: Engine,
+    installed: Installed,
+    last_proven: Revision | None,
+    port: int,
+) -> Plan:
+    """The plan from `observed` to `revision`. Raises Refused for claims that this release cannot decide."""
+    target = target_of(revision, installed)
+    previous = previous_target(revision, observed, installed, last_proven)
+    steps = steps_between(revision, observed, port)
+    reason = restart_reason(revision, observed)
+    return Plan(
+        service=revision.service,
+        revision=revision.digest,
+        observed=observed.digest,
+        steps=steps,
+        changes=describe(steps, reason),
+        unchanged="" if steps else _unchanged(revision, observed),
+        target=target,
+        claims=(*engine.derive(target), *manifest_claims(revision.claims)),
+        previous=previous,
+        previous_claims=engine.derive(previous) if previous else (),
+        previous_good=previous is not None and observed.unit.active,
+        gpus=tuple(move.address for move in driver_moves(revision, observed)),
+    )
+
+
+def target_of(revision: Revision, installed: Installed) -> Target:
+    return Target(
+        engine=revision.engine,
+        unit=revision.unit,
+        unit_host=revision.unit_host,
+        endpoint=revision.endpoint,
+        argv=revision.argv,
+        arguments=revision.arguments,
+        environment=revision.environment,
+        engine_version=installed.version,
+        architectures=installed.architectures.get(str(revision.arguments.get("model_path")), ()),
+        gpu_host=revision.gpu_host,
+        drivers=revision.drivers,
+    )
+
+
+def previous_target(
+    revision: Revision, observed: Observation, installed: Installed, last_proven: Revision | None
+) -> Target | None:
+    """What runs now: the last proven revision if its argv is running, else what the running argv says by itself.
+
+    None where nothing runs. GPUs are expected on the drivers on which they were found.
+    """
+    if observed.argv is None:
+        return None
+    drivers = {gpu.address: gpu.driver for gpu in observed.gpus if gpu.driver}
+    if last_proven is not None and last_proven.argv == observed.argv:
+        return target_of(last_proven, installed).model_copy(update={"drivers": drivers})
+    rendering = rendering_for(revision.engine)
+    if rendering is None or not rendering.has_entry_point(observed.argv):
+        return None
+    arguments = dict(rendering.parse_arguments(observed.argv))
+    port = arguments.get("port") or rendering.default_port
+    return Target(
+        engine=revision.engine,
+        unit=revision.unit,
+        unit_host=revision.unit_host,
+        endpoint=f"http://127.0.0.1:{port}",
+        argv=observed.argv,
+        arguments=arguments,
+        engine_version=installed.version,
+        architectures=installed.architectures.get(str(arguments.get("model_path")), ()),
+        gpu_host=revision.gpu_host,
+        drivers=drivers,
+        managed=False,
+    )
+
+
+def manifest_claims(specs: Sequence[ClaimSpec]) -> tuple[Claim, ...]:
+    """The claims that the manifest states. Raises Refused for one that cannot be decided yet."""
+    return tuple(_manifest_claim(index, spec) for index, spec in enumerate(specs))
+
+
+def _manifest_claim(index: int, spec: ClaimSpec) -> Claim:
+    if not isinstance(spec, AcceptLengthSpec):
+        raise Refused(
+            f"claims[{index}]: `{spec.claim}` cannot be decided by this release, so it could never be held",
+            hint="take it out of the manifest; accept-length can be claimed",
+        )
+    return Claim(
+        name=spec.claim,
+        plane="speculation",
+        statement=f"accept length is at least {spec.at_least:g} ({spec.confidence:.0%} sure)",
+        metric="requests.accept_length",
+        relation="at-least",
+        expected=spec.at_least,
+        confidence=spec.confidence,
+        minimum_sample=MINIMUM_REQUESTS,
+        deadline_s=spec.within,
+        source="meta_info of /generate",
+        remedy="drafts are accepted, but fewer than claimed: try fewer steps, or a draft trained for this model",
+    )
+
+
+MINIMUM_REQUESTS = 6
+"""Requests below which no level of acceptance is claimed to be known: one request proves the mechanism, not the tuning."""
+
+
+def _unchanged(revision: Revision, observed: Observation) -> str:
+    gpus = f", {len(revision.drivers)} GPUs are on their drivers" if revision.drivers else ""
+    return (
+        f"{len(revision.files)} file{'s' if len(revision.files) != 1 else ''} read as wanted, {observed.unit.name} is "
+        f"{observed.unit.active_state} with the revision's arguments{gpus}"
+    )

@@ -15,7 +15,7 @@ import asyncssh
 
 from tasks.hosts.port import Completed
 from tasks.practice.machine import Machine
-from tasks.practice.sshd_http import Listens, bridge
+from tasks.practice.sshd_http import bridge
 
 _Handler = Callable[[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]], Awaitable[None]]
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -25,7 +25,9 @@ class PracticeSshd:
     """sshd of `machine` on 127.0.0.1; `port`, `address` and `host_public_key` are there once the context is entered.
 
     `users` may log in with any key of `authorized_keys` (OpenSSH public key lines). `host_key` is an OpenSSH private
-    key; without it the server makes one. Counters: `connections` that logged in, `execs`, `streams` (direct-tcpip).
+    key; without it the server makes one. `in_memory` says which ports nothing real listens on, but the machine's
+    transport answers; other ports are the real loopback's. A ConnectionError of the machine cuts. An argv starts when
+    its stdin has ended. Counters: `connections` that logged in, `execs`, `streams` (direct-tcpip).
     Faults: `cut`, `refuse`/`accept`, `stall`/`resume`, `delay_s` before each exec, `lost_answers`.
     """
 
@@ -36,9 +38,11 @@ class PracticeSshd:
         users: Collection[str],
         authorized_keys: Sequence[str],
         host_key: str | None = None,
+        in_memory: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.machine = machine
         self.users = users
+        self.in_memory = in_memory
         self.authorized = {asyncssh.import_public_key(line) for line in authorized_keys}
         self._host_key = (
             asyncssh.import_private_key(host_key) if host_key else asyncssh.generate_private_key("ssh-ed25519")
@@ -151,10 +155,10 @@ class _Door(asyncssh.SSHServer):
         if dest_host not in _LOOPBACK:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "only loopback may be reached")
         self._sshd.streams += 1
-        machine = self._sshd.machine
-        if isinstance(machine, Listens) and dest_port in machine.listening():
-            return lambda reader, writer: bridge(reader, writer, machine.transport(), dest_port)
-        return True
+        if dest_port not in self._sshd.in_memory():
+            return True
+        transport = self._sshd.machine.transport()
+        return lambda reader, writer: bridge(reader, writer, transport, dest_port)
 
 
 class _Exec(asyncssh.SSHServerSession[bytes]):
@@ -197,26 +201,28 @@ class _Exec(asyncssh.SSHServerSession[bytes]):
 
     async def _serve(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
         await self._sshd.begin()
-        user = str(channel.get_extra_info("username"))
         try:
-            words = _words(self._command)
+            completed = await self._carried_out(channel, _words(self._command))
+        except ConnectionError:
+            completed = None
         except ValueError as error:
-            return self._answer(channel, Completed(2, b"", f"sh: 1: Syntax error: {error}\n".encode()))
-        if _goes_on(words):
-            return await self._follow(channel, words, user)
-        completed = await self._sshd.machine.execute(words, stdin=bytes(self._stdin), user=user)
-        if self._sshd.loses_answer():
-            return await self._sshd.cut()
-        return self._answer(channel, completed)
+            completed = Completed(2, b"", f"sh: 1: Syntax error: {error}\n".encode())
+        if completed is None or self._sshd.loses_answer():
+            await self._sshd.cut()
+        else:
+            self._answer(channel, completed)
 
-    async def _follow(self, channel: asyncssh.SSHServerChannel[bytes], words: Sequence[str], user: str) -> None:
+    async def _carried_out(self, channel: asyncssh.SSHServerChannel[bytes], words: Sequence[str]) -> Completed:
+        machine, user = self._sshd.machine, str(channel.get_extra_info("username"))
+        if not _goes_on(words):
+            return await machine.execute(words, stdin=bytes(self._stdin), user=user)
         self._follows = True
-        async with self._sshd.machine.follow(words, user=user) as lines:
+        async with machine.follow(words, user=user) as lines:
             async for line in lines:
                 if channel.is_closing():
                     break
                 channel.write(line + b"\n")
-        self._answer(channel, Completed(0))
+        return Completed(0)
 
     def _answer(self, channel: asyncssh.SSHServerChannel[bytes], completed: Completed) -> None:
         if channel.is_closing():

@@ -1,21 +1,12 @@
 """TCP to a port that is in a practice machine's memory alone: HTTP/1.1 off the channel, answered by the machine."""
 
 import asyncio
-from collections.abc import Collection
-from typing import Protocol, runtime_checkable
 
 import asyncssh
 import h11
 import httpx
 
 _CHUNK = 1 << 16
-
-
-@runtime_checkable
-class Listens(Protocol):
-    """A machine with listeners that have no real socket: their ports. Any other port is tried on the real loopback."""
-
-    def listening(self) -> Collection[int]: ...
 
 
 async def bridge(

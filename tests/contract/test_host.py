@@ -63,7 +63,7 @@ async def test_words_of_a_batch_arrive_as_they_are(reached: Reached, word: str) 
 async def test_an_empty_word_stays_a_word(reached: Reached) -> None:
     completed = await run(reached.host, "cat", "--", "")
     assert completed.status == 1
-    assert b"No such file or directory" in completed.stderr
+    assert completed.stderr.startswith(b"cat: ")
 
 
 @pytest.mark.parametrize("words", [("cat", "a\0b"), ("cat\0",)], ids=["in-a-word", "in-the-program"])

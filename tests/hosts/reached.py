@@ -1,17 +1,19 @@
 """Hosts as the contract suite meets them, one builder for each adapter."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import asyncssh
+import httpx
 
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.ssh import SshHost
 from tasks.hosts.ssh_options import Login
+from tasks.practice.host import PracticeMachine
 from tasks.practice.machine import Machine
 from tasks.practice.sshd import PracticeSshd
 from tests.hosts.local_machine import LocalMachine
@@ -65,9 +67,11 @@ def login(sshd: PracticeSshd, directory: Path, **changes: object) -> Login:
 
 
 @asynccontextmanager
-async def practice_sshd(machine: Machine) -> AsyncIterator[PracticeSshd]:
+async def practice_sshd(
+    machine: Machine, *, in_memory: Callable[[], Collection[int]] = tuple
+) -> AsyncIterator[PracticeSshd]:
     public = client_key().export_public_key().decode()
-    async with PracticeSshd(machine, users={USER}, authorized_keys=[public]) as sshd:
+    async with PracticeSshd(machine, users={USER}, authorized_keys=[public], in_memory=in_memory) as sshd:
         yield sshd
 
 
@@ -107,4 +111,71 @@ async def local_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[R
             await host.aclose()
 
 
-ADAPTERS = {"local programs over SSH": Adapter(local_over_ssh)}
+class Pong:
+    """A program in a practice machine's memory that answers on port 30000 until it is ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._ended = asyncio.Event()
+
+    async def run(self, emit: Callable[[bytes], None]) -> int:
+        await self._ended.wait()
+        return 0
+
+    def signal(self, number: int) -> None:
+        self._ended.set()
+
+    def listening(self) -> set[int]:
+        return set() if self._ended.is_set() else {30000}
+
+    def children(self) -> Mapping[int, Sequence[str]]:
+        return {}
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text="pong")
+
+
+@asynccontextmanager
+async def practice_machine(sudo_allowed: bool) -> AsyncIterator[PracticeMachine]:
+    machine = PracticeMachine(factory=lambda argv, env, of: Pong(of.new_pid()))
+    machine.faults.sudo_refused = not sudo_allowed
+    machine.faults.hang(lambda words: words[0] == "true" and words[1:] == ("slow",), times=None)
+    machine.files.mkdir(f"/home/{USER}/work", parents=True, owner=(USER, USER))
+    machine.files.put("/etc/systemd/system/pong.service", "[Service]\nExecStart=/opt/pong\n")
+    machine.files.put("/opt/pong", "", mode=0o755)
+    try:
+        yield machine
+    finally:
+        await machine.aclose()
+
+
+def reached_practice(host: Host, machine: PracticeMachine, round_trips: Callable[[], int] | None) -> Reached:
+    async def say(line: str) -> None:
+        machine.kernel(line)
+
+    @asynccontextmanager
+    async def serve() -> AsyncIterator[int]:
+        await machine.systemd.start("pong.service")
+        yield 30000
+        await machine.systemd.stop("pong.service")
+
+    follow = Argv(("journalctl", "--follow", "--no-tail", "--dmesg", "--output=cat"))
+    return Reached(host, f"/home/{USER}/work", Argv(("true", "slow")), follow, say, serve, round_trips)
+
+
+@asynccontextmanager
+async def practice_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[Reached]:
+    async with practice_machine(sudo_allowed) as machine:
+        ports = lambda: {port for group in machine.systemd.groups() for port in group.listening()}  # noqa: E731
+        async with practice_sshd(machine, in_memory=ports) as sshd:
+            host = SshHost("gpu-1", login(sshd, directory))
+            try:
+                yield reached_practice(host, machine, lambda: sshd.execs)
+            finally:
+                await host.aclose()
+
+
+ADAPTERS = {
+    "local programs over SSH": Adapter(local_over_ssh),
+    "practice machine over SSH": Adapter(practice_over_ssh),
+}

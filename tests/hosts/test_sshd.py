@@ -1,7 +1,7 @@
 """The practice sshd's own: who may come in, and HTTP to ports that are in a machine's memory alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncssh
@@ -21,9 +21,6 @@ class InMemory(LocalMachine):
         super().__init__(cwd)
         self.asked: list[httpx.Request] = []
         self.hanging = asyncio.Event()
-
-    def listening(self) -> Collection[int]:
-        return {30000}
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.MockTransport(self._answer)
@@ -53,7 +50,7 @@ def machine(tmp_path: Path) -> InMemory:
 
 @pytest.fixture
 async def client(machine: InMemory, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with practice_sshd(machine) as sshd:
+    async with practice_sshd(machine, in_memory=lambda: {30000}) as sshd:
         host = SshHost("gpu-1", login(sshd, tmp_path))
         async with httpx.AsyncClient(transport=host.transport(), base_url="http://127.0.0.1:30000") as client:
             yield client

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import httpx
 
+from tasks.hosts.port import Completed
+
 if TYPE_CHECKING:
     from tasks.practice.host import PracticeMachine
 
@@ -74,6 +76,9 @@ class Group(Protocol):
     @property
     def argv(self) -> Sequence[str]: ...
 
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
     async def wait(self, emit: EmitAs) -> int:
         """Hand over what the group prints until the main process ends; its status as in `Program.run`."""
         ...
@@ -92,6 +97,12 @@ class Group(Protocol):
 
 
 class Runner(Protocol):
-    """What runs an ExecStart. Raises SpawnFailed."""
+    """What runs programs that are not the machine's own: an ExecStart, or a program of a session."""
 
-    async def spawn(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> Group: ...
+    async def spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> Group:
+        """Start a unit's process; its control group is found by INVOCATION_ID in `env`. Raises SpawnFailed."""
+        ...
+
+    async def run(self, path: str, argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> Completed:
+        """Run a program of a session to its end. Raises SpawnFailed."""
+        ...

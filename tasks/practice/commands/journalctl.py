@@ -1,0 +1,140 @@
+"""journalctl (systemd 252), the options that a deployment uses."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tasks.hosts.port import Completed
+from tasks.practice.commands.call import Call, Table, options
+from tasks.practice.journal import Journal, Query, Record, matches_of
+from tasks.practice.journal_text import FORMS, Form
+from tasks.practice.unitfile import parse_span
+
+_LONG = ("output=", "all", "no-pager", "unit=", "since=", "until=", "after-cursor=", "show-cursor", "dmesg", "lines=", "follow",
+         "quiet", "boot", "no-tail", "no-hostname", "utc", "identifier=", "reverse")  # fmt: skip
+_SHORT = "o:au:kn:fqbt:r"
+_SAME = {"o": "output", "a": "all", "u": "unit", "k": "dmesg", "n": "lines", "f": "follow", "q": "quiet", "b": "boot",
+         "t": "identifier", "r": "reverse", "S": "since"}  # fmt: skip
+
+
+class Unusable(Exception):
+    """Words that journalctl refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    query: Query
+    form: Form
+    everything: bool
+    lines: int | None
+    show_cursor: bool
+    quiet: bool
+    newest_first: bool
+
+    def printed(self, record: Record) -> bytes:
+        return self.form(record, self.everything)
+
+
+async def journalctl(call: Call) -> Completed:
+    try:
+        wish = _wish(call)
+    except Unusable as error:
+        return Completed(1, b"", f"{error}\n".encode())
+    records = _last(call.machine.journal.select(wish.query), wish.lines)
+    out = b"".join(wish.printed(record) for record in (reversed(records) if wish.newest_first else records))
+    if not records and not wish.quiet and wish.lines != 0:
+        out += b"-- No entries --\n"
+    journal = call.machine.journal
+    if wish.show_cursor and journal.records:
+        at = records[-1] if records else journal.records[-1]
+        out += f"-- cursor: {at.cursor}\n".encode()
+    return Completed(0, out)
+
+
+async def follow(call: Call) -> AsyncIterator[bytes]:
+    """The lines of `journalctl --follow`: the last ten first, or all after a cursor."""
+    wish = _wish(call)
+    shown = _last(call.machine.journal.select(wish.query), wish.lines)
+    start = len(call.machine.journal.records)
+    for record in shown:
+        yield wish.printed(record).removesuffix(b"\n")
+    async for record in call.machine.journal.follow(wish.query, start):
+        yield wish.printed(record).removesuffix(b"\n")
+
+
+def _wish(call: Call) -> _Wish:
+    given, operands = options(call, _SHORT, _LONG)
+    named = {_SAME.get(name, name): value for name, value in given.items()}
+    every_unit = [w for name, w in _pairs(call) if name in ("--unit", "-u")]
+    output = named.get("output", "short")
+    if output not in FORMS:
+        raise Unusable(f"Unknown output format '{output}'.")
+    return _Wish(
+        _query(call.machine.journal, named, operands, every_unit),
+        FORMS[output],
+        "all" in named,
+        _lines(named),
+        "show-cursor" in named,
+        "quiet" in named,
+        "reverse" in named,
+    )
+
+
+def _query(journal: Journal, named: dict[str, str], operands: list[str], units: list[str]) -> Query:
+    try:
+        matches = matches_of(operands)
+    except ValueError as error:
+        raise Unusable(f"Failed to add match '{error}': Invalid argument") from error
+    if "identifier" in named:
+        matches["SYSLOG_IDENTIFIER"] = frozenset({named["identifier"].encode()})
+    try:
+        after = journal.find(named["after-cursor"]) if "after-cursor" in named else 0
+    except (ValueError, KeyError) as error:
+        raise Unusable("Failed to seek to cursor: Invalid argument") from error
+    return Query(
+        matches=matches,
+        units=frozenset(unit if "." in unit else f"{unit}.service" for unit in units),
+        kernel="dmesg" in named,
+        after=after,
+        since_us=_time(journal, named["since"]) if "since" in named else 0,
+        until_us=_time(journal, named["until"]) if "until" in named else 0,
+        boot_id=journal.boot_id if {"dmesg", "boot"} & named.keys() else "",
+    )
+
+
+def _lines(named: dict[str, str]) -> int | None:
+    if "lines" in named:
+        return None if named["lines"] in ("all", "+all") else int(named["lines"])
+    return 10 if "follow" in named and not {"no-tail", "since", "after-cursor"} & named.keys() else None
+
+
+def _last(records: list[Record], lines: int | None) -> list[Record]:
+    return records if lines is None else records[len(records) - min(lines, len(records)) :]
+
+
+def _time(journal: Journal, text: str) -> int:
+    now = journal.now_us()
+    if text.startswith("@"):
+        return round(float(text[1:]) * 1_000_000)
+    if text == "now":
+        return now
+    try:
+        if text.startswith("-"):
+            return now - parse_span(text[1:])
+        if text.endswith(" ago"):
+            return now - parse_span(text.removesuffix(" ago"))
+        plain = re.sub(r" UTC$", "", text)
+        return round(datetime.fromisoformat(plain).replace(tzinfo=UTC).timestamp() * 1_000_000)
+    except ValueError as error:
+        raise Unusable(f"Failed to parse timestamp: {text}") from error
+
+
+def _pairs(call: Call) -> list[tuple[str, str]]:
+    words = call.words[1:]
+    found = [tuple(word.split("=", 1)) for word in words if word.startswith("--") and "=" in word]
+    found += [(a, b) for a, b in zip(words, words[1:], strict=False) if a in ("-u", "--unit")]
+    return [(pair[0], pair[1]) for pair in found]
+
+
+PROGRAMS: Table = {"journalctl": journalctl}

@@ -1,0 +1,234 @@
+"""The practice machine: a Debian host as systemd, journald, sysfs and coreutils show it, without the host."""
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+
+from tasks.hosts.port import Completed
+from tasks.practice import gpus
+from tasks.practice.children import ChildRunner
+from tasks.practice.clock import Clock
+from tasks.practice.commands import call_for, follow_lines, owns, run_words
+from tasks.practice.environment import SYSTEM_PATH
+from tasks.practice.faults import ConnectionCut, Faults
+from tasks.practice.files import Files
+from tasks.practice.gpus import Stranger
+from tasks.practice.journal import Journal
+from tasks.practice.memory import MachineTransport, MemoryRunner, OwnGroup
+from tasks.practice.pci import Function, PciBus
+from tasks.practice.process import Factory, Group, Program, Runner, SpawnFailed
+from tasks.practice.procfs import Procfs, Seen, is_real
+from tasks.practice.storage import DiskFiles, MemoryFiles
+from tasks.practice.sysfs import device_files, sysfs
+from tasks.practice.systemd import Systemd
+from tasks.practice.units import ServiceUnit
+
+FIRST_PID = 14_363
+_FIRST_OWN_PID = 5_000_000
+
+
+class PracticeMachine:
+    """Implements `Machine`. With `root` units run as real child processes and files lie below it; without, all is in
+    memory: `factory` makes the processes, and an event loop with virtual time controls everything.
+
+    `functions` are the PCI functions, `started` the wall-clock time of the first look (default: now).
+    """
+
+    def __init__(
+        self,
+        hostname: str = "gpu-1",
+        *,
+        root: Path | None = None,
+        factory: Factory | None = None,
+        functions: Sequence[Function] = (),
+        started: datetime | None = None,
+        kernel_release: str = "6.1.0-37-amd64",
+    ) -> None:
+        self.hostname, self.kernel_release, self.root = hostname, kernel_release, root
+        self.faults = Faults()
+        self.clock = Clock(started)
+        self.journal = Journal(self.clock, hostname)
+        self._pids = itertools.count(_FIRST_OWN_PID if root else FIRST_PID)
+        self.files: Files = DiskFiles(self._now_ns, root) if root else MemoryFiles(self._now_ns)
+        self.runner: Runner = (
+            ChildRunner(self.files.root)
+            if isinstance(self.files, DiskFiles)
+            else MemoryRunner(self, factory or _nothing)
+        )
+        self.systemd = self._systemd()
+        self.strangers: dict[int, Stranger] = {}
+        self._sessions: set[asyncio.Task[Completed]] = set()
+        self.pci = PciBus(self.journal.kernel, self.holders)
+        self.pci.add(functions)
+        self.files.layers += [sysfs(self.pci, self._control_groups), device_files(self.pci), Procfs(self.processes)]
+
+    async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:
+        """Raises ConnectionCut where a fault ends the session."""
+        self._refuse_if_unreachable()
+        return await self._while_connected(run_words(self, words, stdin=stdin, user=user))
+
+    @asynccontextmanager
+    async def follow(self, words: Sequence[str], *, user: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        self._refuse_if_unreachable()
+        lines = follow_lines(self, words, user=user)
+        yield self._cuttable(lines, self.faults.cutting)
+
+    def transport(self) -> httpx.AsyncBaseTransport:
+        return httpx.AsyncHTTPTransport() if self.root else MachineTransport(self)
+
+    def new_pid(self) -> int:
+        return next(self._pids)
+
+    def kernel(self, line: str, *, priority: int = 4) -> None:
+        """A line of the kernel log."""
+        self.journal.kernel(line, priority=priority)
+
+    def add_stranger(self, *argv: str, devices: Sequence[str] = (), ports: Sequence[int] = ()) -> int:
+        """A process that belongs to no unit; its PID."""
+        pid = self.new_pid()
+        self.strangers[pid] = Stranger(argv, tuple(devices), tuple(ports))
+        return pid
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal; False where there is no such process."""
+        if pid in self.strangers:
+            if number in (signal.SIGTERM, signal.SIGKILL) and pid not in self.faults.unkillable:
+                del self.strangers[pid]
+            return True
+        group = next((g for g in self.systemd.groups() if pid in g.members()), None)
+        if group is not None and pid not in self.faults.unkillable:
+            group.signal(pid, number)
+        return group is not None
+
+    def holders(self, address: str) -> list[int]:
+        """PIDs that have a PCI function's device file open."""
+        return gpus.holders(self.pci, address, self.open_devices())
+
+    def open_devices(self) -> dict[int, list[str]]:
+        return gpus.open_devices(self.pci, self.systemd.groups(), self.strangers)
+
+    def processes(self) -> Mapping[int, Seen]:
+        """What /proc shows: the processes of units, and strangers."""
+        table = {pid: Seen(s.argv, {}) for pid, s in self.strangers.items()}
+        for name, owner, group in self._owned_groups():
+            for pid, argv in group.members().items():
+                real = self.root is not None and is_real(pid)
+                table[pid] = Seen(argv, group.env, name, owner, real)
+        return table
+
+    async def reboot(self) -> None:
+        """Power off and on: sessions, processes, transient units and /run are gone; enabled units start again."""
+        self.faults.drop()
+        enabled = self.files.names("/etc/systemd/system/multi-user.target.wants") if self._has_wants() else []
+        self._power_off()
+        self.strangers.clear()
+        self._empty("/run/systemd/transient")
+        self._empty("/run/interlock")
+        self.clock.booted()
+        self.journal.rebooted()
+        self.pci.reset()
+        await asyncio.gather(*(self.systemd.start(name) for name in enabled))
+
+    async def aclose(self) -> None:
+        """End every process of the machine; nothing of it stays behind."""
+        self._power_off()
+        self.faults.drop()
+        await asyncio.sleep(0)
+
+    def _power_off(self) -> None:
+        for task in self._sessions:
+            task.cancel()
+        self.systemd.power_off()
+
+    def _systemd(self) -> Systemd:
+        return Systemd(
+            files=self.files, journal=self.journal, clock=self.clock, faults=self.faults, hostname=self.hostname,
+            spawn=self._spawn, new_pid=self.new_pid,
+        )  # fmt: skip
+
+    async def _spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], unit: ServiceUnit) -> Group:
+        if owns(path):
+            user = unit.user or "root"
+            call = call_for(self, [path, *argv[1:]], stdin=b"", user=user)
+            return OwnGroup(self.new_pid(), argv, env, call)
+        if "/" not in path:
+            raise SpawnFailed(path, os.strerror(2))
+        return await self.runner.spawn(path, argv, env, cwd=unit.working_directory.removeprefix("-") or "/")
+
+    def session_environment(self, user: str) -> dict[str, str]:
+        home = "/root" if user == "root" else f"/home/{user}"
+        return {"PATH": SYSTEM_PATH, "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8"}
+
+    def _owned_groups(self) -> list[tuple[str, str, Group]]:
+        owned = [
+            (s.unit.name, s.unit.user or "root", g) for s in self.systemd.services.values() for g in s.cgroup.groups()
+        ]
+        return owned + [("", "root", group) for group in self.systemd.strays]
+
+    def _control_groups(self) -> dict[str, list[int]]:
+        units = self.systemd.services.values()
+        return {f"/system.slice/{s.unit.name}": sorted(pids) for s in units if (pids := s.cgroup.members())}
+
+    def _now_ns(self) -> int:
+        return self.clock.realtime_us() * 1_000
+
+    def _has_wants(self) -> bool:
+        return self.files.exists("/etc/systemd/system/multi-user.target.wants")
+
+    def _empty(self, folder: str) -> None:
+        for name in self.files.names(folder):
+            self.files.remove(f"{folder}/{name}")
+
+    def _refuse_if_unreachable(self) -> None:
+        if self.faults.unreachable:
+            raise ConnectionCut("no route to host")
+
+    async def _while_connected(self, work: Coroutine[None, None, Completed]) -> Completed:
+        """What `work` answers, unless the session is lost first. A program that prints nothing meanwhile runs on to its
+        end without its session, as it does under a real sshd."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._sessions.add(task)
+        task.add_done_callback(self._sessions.discard)
+        cut = asyncio.ensure_future(self.faults.cutting.wait())
+        try:
+            await asyncio.wait((task, cut), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            cut.cancel()
+        if not task.done():
+            task.add_done_callback(_forget_outcome)
+            raise ConnectionCut("connection reset by peer")
+        return task.result()
+
+    async def _cuttable(self, lines: AsyncIterator[bytes], cutting: asyncio.Event) -> AsyncIterator[bytes]:
+        cut = asyncio.ensure_future(cutting.wait())
+        try:
+            while True:
+                step = asyncio.ensure_future(anext(lines))
+                try:
+                    await asyncio.wait((step, cut), return_when=asyncio.FIRST_COMPLETED)
+                    if not step.done():
+                        raise ConnectionCut("connection reset by peer")
+                    yield step.result()
+                except StopAsyncIteration:
+                    return
+                finally:
+                    step.cancel()
+        finally:
+            cut.cancel()
+
+
+def _forget_outcome(task: asyncio.Task[Completed]) -> None:
+    """Nobody is left to hear how it ended."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _nothing(argv: Sequence[str], env: Mapping[str, str], machine: PracticeMachine) -> Program:
+    raise SpawnFailed(argv[0] if argv else "", "Exec format error")

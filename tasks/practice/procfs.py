@@ -1,0 +1,90 @@
+"""/proc of the practice machine: the processes of its units, and of strangers, nobody else's."""
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.practice.files import Entry, Layer, refusal
+
+_FILES = ("cmdline", "environ", "comm", "stat", "status", "cgroup")
+_REAL_PID_MAX = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What /proc tells about one process. `real` is read from the real /proc instead."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    unit: str = ""
+    owner: str = "root"
+    real: bool = False
+
+
+class Procfs(Layer):
+    """The machine's own processes under /proc/PID; `table` is asked at each look."""
+
+    def __init__(self, table: Callable[[], Mapping[int, Seen]]) -> None:
+        self._table = table
+
+    def covers(self, path: str) -> bool:
+        return path == "/proc" or path.startswith("/proc/")
+
+    def lstat(self, path: str) -> Entry:
+        match path.split("/")[2:]:
+            case []:
+                return Entry("directory", 0o555, 0, 0)
+            case [pid]:
+                return Entry("directory", 0o555, 0, 0, owner=self._seen(pid, path).owner)
+            case [pid, name] if name in _FILES:
+                return Entry("file", 0o400 if name == "environ" else 0o444, 0, 0, owner=self._seen(pid, path).owner)
+        raise refusal(errno.ENOENT, path)
+
+    def read(self, path: str) -> bytes:
+        pid, name = path.split("/")[2:4]
+        seen = self._seen(pid, path)
+        if name == "cgroup":
+            return f"0::/system.slice/{seen.unit}\n".encode() if seen.unit else b"0::/user.slice\n"
+        if seen.real:
+            return _real(int(pid), name, path)
+        return _synthetic(int(pid), name, seen)
+
+    def names(self, path: str) -> list[str]:
+        return list(_FILES) if path.count("/") == 2 else [str(pid) for pid in self._table()]
+
+    def _seen(self, pid: str, path: str) -> Seen:
+        seen = self._table().get(int(pid)) if pid.isdigit() else None
+        if seen is None:
+            raise refusal(errno.ENOENT, path)
+        return seen
+
+
+def _real(pid: int, name: str, path: str) -> bytes:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    raise refusal(errno.ENOENT, path)
+
+
+def is_real(pid: int) -> bool:
+    """Whether a PID can be one of the real kernel's (the machine's own programs count from above its limit in child mode)."""
+    return pid <= _REAL_PID_MAX
+
+
+def _synthetic(pid: int, name: str, seen: Seen) -> bytes:
+    comm = seen.argv[0].rpartition("/")[2][:15]
+    match name:
+        case "cmdline":
+            return "".join(f"{word}\0" for word in seen.argv).encode("utf-8", "surrogateescape")
+        case "environ":
+            return "".join(_pairs(seen.env)).encode("utf-8", "surrogateescape")
+        case "comm":
+            return f"{comm}\n".encode()
+        case "stat":
+            return f"{pid} ({comm}) S 1 {pid} {pid} 0 -1 4194560 {'0 ' * 41}0\n".encode()
+    return f"Name:\t{comm}\nState:\tS (sleeping)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\n".encode()
+
+
+def _pairs(env: Mapping[str, str]) -> Iterator[str]:
+    return (f"{name}={value}\0" for name, value in env.items())

@@ -1,0 +1,139 @@
+"""Where the practice machine's files lie: in memory, or below a real directory."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tasks.practice.files import BASE_DIRECTORIES, Entry, Files, Kind, refusal
+
+
+@dataclass(slots=True)
+class _Node:
+    kind: Kind
+    mode: int
+    mtime_ns: int
+    content: bytes = b""
+    target: str = ""
+
+
+class MemoryFiles(Files):
+    """A tree in memory. `capacity` is the disk's size in bytes."""
+
+    def __init__(self, now_ns: Callable[[], int], *, capacity: int = 512 * 2**30) -> None:
+        super().__init__(now_ns)
+        self._nodes = {"/": _Node("directory", 0o755, now_ns())}
+        self._capacity = capacity
+        for path in BASE_DIRECTORIES:
+            self.mkdir(path, parents=True)
+        self.chmod("/tmp", 0o1777)
+
+    def _lstat(self, path: str) -> Entry:
+        node = self._node(path)
+        size = 4096 if node.kind == "directory" else len(node.content or node.target.encode())
+        return Entry(node.kind, node.mode, size, node.mtime_ns, *self.owner_of(path), node.target)
+
+    def _read(self, path: str) -> bytes:
+        return self._node(path).content
+
+    def _write(self, path: str, content: bytes, mode: int | None) -> None:
+        node = self._nodes.setdefault(path, _Node("file", mode or 0o644, 0))
+        node.content, node.mtime_ns = content, self.tick()
+        node.mode = node.mode if mode is None else mode
+
+    def _mkdir(self, path: str, mode: int) -> None:
+        self._nodes[path] = _Node("directory", mode, self.tick())
+
+    def _names(self, path: str) -> list[str]:
+        prefix = path.rstrip("/") + "/"
+        return [
+            p[len(prefix) :] for p in self._nodes if p.startswith(prefix) and "/" not in p[len(prefix) :] and p != "/"
+        ]
+
+    def _symlink(self, target: str, path: str) -> None:
+        self._nodes[path] = _Node("link", 0o777, self.tick(), target=target)
+
+    def _rename(self, old: str, new: str) -> None:
+        below = old + "/"
+        for path in [p for p in self._nodes if p == old or p.startswith(below)]:
+            self._nodes[new + path[len(old) :]] = self._nodes.pop(path)
+
+    def _remove(self, path: str) -> None:
+        del self._nodes[path]
+
+    def _chmod(self, path: str, mode: int) -> None:
+        self._node(path).mode = mode
+
+    def free(self) -> int:
+        return 0 if self.full else self._capacity - sum(len(node.content) for node in self._nodes.values())
+
+    def _node(self, path: str) -> _Node:
+        try:
+            return self._nodes[path]
+        except KeyError:
+            raise refusal(errno.ENOENT, path) from None
+
+
+class DiskFiles(Files):
+    """Real files below `root`; owners are kept in memory only, since the practice machine need not be root."""
+
+    def __init__(self, now_ns: Callable[[], int], root: Path) -> None:
+        super().__init__(now_ns)
+        self.root = root.resolve()
+        for path in BASE_DIRECTORIES:
+            self.real(path).mkdir(parents=True, exist_ok=True)
+
+    def real(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def _lstat(self, path: str) -> Entry:
+        real = self.real(path)
+        link = real.is_symlink() and not self._leads_out(real)
+        found = real.lstat() if link else real.stat()
+        kind: Kind = "link" if link else "directory" if real.is_dir() else "file"
+        entry = Entry(kind, found.st_mode & 0o7777, found.st_size, found.st_mtime_ns, *self.owner_of(path))
+        return replace(entry, target=os.readlink(real)) if link else entry
+
+    def _read(self, path: str) -> bytes:
+        return self.real(path).read_bytes()
+
+    def _write(self, path: str, content: bytes, mode: int | None) -> None:
+        real = self.real(path)
+        real.write_bytes(content)
+        if mode is not None:
+            real.chmod(mode)
+        self._touch(real)
+
+    def _mkdir(self, path: str, mode: int) -> None:
+        self.real(path).mkdir()
+        self.real(path).chmod(mode)
+
+    def _names(self, path: str) -> list[str]:
+        return [entry.name for entry in self.real(path).iterdir()]
+
+    def _symlink(self, target: str, path: str) -> None:
+        self.real(path).symlink_to(target)
+
+    def _rename(self, old: str, new: str) -> None:
+        self.real(old).rename(self.real(new))
+
+    def _remove(self, path: str) -> None:
+        real = self.real(path)
+        (real.rmdir if real.is_dir() and not real.is_symlink() else real.unlink)()
+
+    def _chmod(self, path: str, mode: int) -> None:
+        self.real(path).chmod(mode)
+
+    def free(self) -> int:
+        return 0 if self.full else shutil.disk_usage(self.root).free
+
+    def _leads_out(self, link: Path) -> bool:
+        """A link to a real program outside of the tree (an interpreter) counts as the program itself."""
+        target = os.readlink(link)
+        return target.startswith("/") and not os.path.lexists(self.real(target)) and os.path.exists(target)
+
+    def _touch(self, real: Path) -> None:
+        at = self.tick()
+        os.utime(real, ns=(at, at))

@@ -1,0 +1,120 @@
+"""/sys and the device files of GPUs, as trees drawn from the PCI bus at each look."""
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+
+from tasks.practice.files import Entry, Layer, refusal
+from tasks.practice.pci import NVIDIA, VFIO, Function, PciBus
+
+Node = bytes | str | None
+"""A file's content, a link's target, or None for a directory."""
+
+_WRITE_ONLY = ("unbind", "bind", "drivers_probe", "new_id", "remove_id")
+
+
+class Tree(Layer):
+    """A kernel's tree: `draw` gives each path's node, directories above them come by themselves."""
+
+    def __init__(self, prefixes: tuple[str, ...], draw: Callable[[], Iterator[tuple[str, Node]]]) -> None:
+        self._prefixes, self._draw = prefixes, draw
+
+    def covers(self, path: str) -> bool:
+        return any(path == prefix or path.startswith(prefix + "/") for prefix in self._prefixes)
+
+    def lstat(self, path: str) -> Entry:
+        node = self._node(path)
+        if node is None:
+            return Entry("directory", 0o755, 0, 0)
+        if isinstance(node, str):
+            return Entry("link", 0o777, 0, 0, target=node)
+        return Entry("file", 0o200 if path.rpartition("/")[2] in _WRITE_ONLY else 0o644, 4096, 0)
+
+    def read(self, path: str) -> bytes:
+        node = self._node(path)
+        if not isinstance(node, bytes) or path.rpartition("/")[2] in _WRITE_ONLY:
+            raise refusal(errno.EACCES, path)
+        return node
+
+    def names(self, path: str) -> list[str]:
+        below = path.rstrip("/") + "/"
+        return sorted({p[len(below) :].partition("/")[0] for p in self._nodes() if p.startswith(below)})
+
+    def _node(self, path: str) -> Node:
+        nodes = self._nodes()
+        if path in nodes:
+            return nodes[path]
+        if path in self._prefixes or any(p.startswith(path + "/") for p in nodes):
+            return None
+        raise refusal(errno.ENOENT, path)
+
+    def _nodes(self) -> Mapping[str, Node]:
+        return dict(self._draw())
+
+
+def sysfs(bus: PciBus, control_groups: Callable[[], Mapping[str, list[int]]]) -> Tree:
+    def draw() -> Iterator[tuple[str, Node]]:
+        yield from _bus(bus)
+        for function in bus.functions.values():
+            yield from _function(function)
+        for path, pids in control_groups().items():
+            yield f"/sys/fs/cgroup{path}/cgroup.procs", "".join(f"{pid}\n" for pid in pids).encode()
+        yield "/sys/fs/cgroup/cgroup.controllers", b"cpuset cpu io memory hugetlb pids rdma misc\n"
+
+    return Tree(("/sys",), draw)
+
+
+def device_files(bus: PciBus) -> Tree:
+    """/dev/nvidia* and /dev/vfio, present as long as a function is on the driver."""
+
+    def draw() -> Iterator[tuple[str, Node]]:
+        for name in ("nvidiactl", "nvidia-uvm") if bus.bound_gpus() else ():
+            yield f"/dev/{name}", b""
+        for index, _ in enumerate(bus.bound_gpus()):
+            yield f"/dev/nvidia{index}", b""
+        yield "/dev/vfio/vfio", b""
+        for group in sorted({f.group for f in bus.functions.values() if f.driver == VFIO}):
+            yield f"/dev/vfio/{group}", b""
+
+    return _Devices(draw)
+
+
+class _Devices(Tree):
+    def __init__(self, draw: Callable[[], Iterator[tuple[str, Node]]]) -> None:
+        super().__init__(("/dev/vfio",), draw)
+
+    def covers(self, path: str) -> bool:
+        return path.startswith("/dev/nvidia") or super().covers(path)
+
+
+def _bus(bus: PciBus) -> Iterator[tuple[str, Node]]:
+    yield "/sys/bus/pci/drivers_probe", b""
+    for driver in bus.drivers:
+        for attribute in ("bind", "unbind", "new_id", "remove_id"):
+            yield f"/sys/bus/pci/drivers/{driver}/{attribute}", b""
+    for group, kind in bus.group_types.items():
+        yield f"/sys/kernel/iommu_groups/{group}/type", f"{kind}\n".encode()
+    for function in bus.functions.values():
+        home = f"../../../devices/pci0000:00/{function.address}"
+        yield f"/sys/bus/pci/devices/{function.address}", home
+        yield f"/sys/kernel/iommu_groups/{function.group}/devices/{function.address}", f"../{home}"
+        if function.driver:
+            yield f"/sys/bus/pci/drivers/{function.driver}/{function.address}", f"../{home}"
+
+
+def _function(function: Function) -> Iterator[tuple[str, Node]]:
+    home = f"/sys/devices/pci0000:00/{function.address}"
+    if function.driver:
+        yield f"{home}/driver", f"../../../bus/pci/drivers/{function.driver}"
+    yield f"{home}/iommu_group", f"../../../kernel/iommu_groups/{function.group}"
+    values = {
+        "class": function.device_class,
+        "vendor": function.vendor,
+        "device": function.device,
+        "driver_override": function.override or "(null)",
+        "numa_node": "0",
+        "d3cold_allowed": "1",
+        "power_state": "D0",
+        "reset_method": "flr bus" if function.driver in (NVIDIA, VFIO) else "pm bus",
+    }
+    for name, value in values.items():
+        yield f"{home}/{name}", f"{value}\n".encode()

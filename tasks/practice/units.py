@@ -1,0 +1,255 @@
+"""Service units as systemd 252 loads them: the fragment by precedence, drop-ins on top, every default filled in."""
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tasks.practice.files import Files
+from tasks.practice.unitfile import (
+    INFINITY,
+    UnitText,
+    expand_specifiers,
+    parse_boolean,
+    parse_span,
+    read_unit_text,
+    split_words,
+)
+
+UNIT_PATH = (
+    "/run/systemd/transient",
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+)
+DEFAULT_TIMEOUT_US = 90_000_000
+TYPES = ("simple", "exec", "oneshot", "forking", "dbus", "notify", "idle")
+RESTARTS = ("no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog")
+KILL_MODES = ("control-group", "mixed", "process", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """One command line; `argv[0]` is what the program sees as its name, `path` what is run."""
+
+    path: str
+    argv: tuple[str, ...]
+    ignore_failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnit:
+    """What systemd holds in memory about a service unit. Times are in microseconds."""
+
+    name: str
+    load_state: str = "not-found"
+    load_error: str = ""
+    fragment: str = ""
+    drop_ins: tuple[str, ...] = ()
+    stamps: tuple[tuple[str, int], ...] = ()
+    description: str = ""
+    type: str = "simple"
+    exec_start: tuple[Exec, ...] = ()
+    exec_start_pre: tuple[Exec, ...] = ()
+    exec_stop: tuple[Exec, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    environment_files: tuple[tuple[str, bool], ...] = ()
+    kill_mode: str = "control-group"
+    kill_signal: int = signal.SIGTERM
+    send_sigkill: bool = True
+    timeout_start_us: int = DEFAULT_TIMEOUT_US
+    timeout_stop_us: int = DEFAULT_TIMEOUT_US
+    runtime_max_us: int = INFINITY
+    restart: str = "no"
+    restart_us: int = 100_000
+    start_limit_interval_us: int = 10_000_000
+    start_limit_burst: int = 5
+    remain_after_exit: bool = False
+    success_exit: frozenset[int] = frozenset()
+    user: str = ""
+    group: str = ""
+    working_directory: str = ""
+    identifier: str = ""
+    collect: str = "inactive"
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def transient(self) -> bool:
+        return self.fragment.startswith("/run/systemd/transient/")
+
+    @property
+    def status_name(self) -> str:
+        """The unit as systemd's own records name it: `a.service - Words`."""
+        return self.name if self.description in ("", self.name) else f"{self.name} - {self.description}"
+
+
+def load_service(files: Files, name: str, hostname: str) -> ServiceUnit:
+    """Read a unit from the disk. A unit that is not there, masked or unusable says so in `load_state`."""
+    fragment = next((p for d in UNIT_PATH for n in _fragment_names(name) if files.exists(p := f"{d}/{n}")), "")
+    if not fragment:
+        return ServiceUnit(name, description=name)
+    text = files.read(fragment).decode("utf-8", "replace")
+    stamp = (fragment, files.stat(fragment).mtime_ns)
+    if files.resolve(fragment) == "/dev/null" or not text.strip():
+        return ServiceUnit(name, "masked", fragment=fragment, stamps=(stamp,), description=name)
+    drop_ins = tuple(find_drop_ins(files, name))
+    unit = read_unit_text(text)
+    for path in drop_ins:
+        read_unit_text(files.read(path).decode("utf-8", "replace"), unit)
+    stamps = (stamp, *((path, files.stat(path).mtime_ns) for path in drop_ins))
+    if unit.broken:
+        return ServiceUnit(name, "error", "Bad message", fragment, drop_ins, stamps, description=name)
+    return _service(unit, name, hostname, fragment, drop_ins, stamps)
+
+
+def changed_on_disk(files: Files, unit: ServiceUnit) -> bool:
+    """NeedDaemonReload: the fragment, a drop-in or the list of drop-ins is not what was loaded."""
+    if not unit.fragment:
+        return False
+    if not files.exists(unit.fragment):
+        return True
+    now = (unit.fragment, *find_drop_ins(files, unit.name))
+    return unit.stamps != tuple((path, files.stat(path).mtime_ns) for path in now)
+
+
+def find_drop_ins(files: Files, name: str) -> list[str]:
+    """Drop-in files in the order systemd applies them: by file name, the stronger directory winning a name."""
+    found: dict[str, str] = {}
+    for folder in (f"{d}/{n}.d" for n in _drop_in_names(name) for d in UNIT_PATH):
+        if files.exists(folder):
+            for base in files.names(folder):
+                if base.endswith(".conf"):
+                    found.setdefault(base, f"{folder}/{base}")
+    return [found[base] for base in sorted(found)]
+
+
+def _fragment_names(name: str) -> list[str]:
+    prefix, at, rest = name.partition("@")
+    return [name, f"{prefix}@.{rest.rpartition('.')[2]}"] if at and not rest.startswith(".") else [name]
+
+
+def _drop_in_names(name: str) -> list[str]:
+    stem, _, suffix = name.rpartition(".")
+    dashes = [f"{stem[: m.start()]}-.{suffix}" for m in re.finditer("-", stem)]
+    return [*_fragment_names(name), *(d for d in reversed(dashes) if d != name), suffix]
+
+
+def _service(
+    text: UnitText,
+    name: str,
+    hostname: str,
+    fragment: str,
+    drop_ins: tuple[str, ...],
+    stamps: tuple[tuple[str, int], ...],
+) -> ServiceUnit:
+    def last(key: str, default: str = "", section: str = "Service") -> str:
+        return expand_specifiers(text.last(section, key, default), name, hostname=hostname)
+
+    kind = _one_of(last("Type"), TYPES, "simple")
+    execs = {
+        key: tuple(_execs(text.all("Service", key), name, hostname))
+        for key in ("ExecStart", "ExecStartPre", "ExecStop")
+    }
+    refused = not (execs["ExecStart"] or execs["ExecStop"]) or (kind != "oneshot" and len(execs["ExecStart"]) != 1)
+    start_default = INFINITY if kind == "oneshot" else DEFAULT_TIMEOUT_US
+    both = _span(last("TimeoutSec"), -1)
+    return ServiceUnit(
+        name=name,
+        load_state="bad-setting" if refused else "loaded",
+        load_error=f"Unit {name} has a bad unit file setting." if refused else "",
+        fragment=fragment,
+        drop_ins=drop_ins,
+        stamps=stamps,
+        description=last("Description", name, "Unit"),
+        type=kind,
+        exec_start=execs["ExecStart"],
+        exec_start_pre=execs["ExecStartPre"],
+        exec_stop=execs["ExecStop"],
+        environment=tuple(_environment(text, name, hostname)),
+        environment_files=tuple(_environment_files(text, name, hostname)),
+        kill_mode=_one_of(last("KillMode"), KILL_MODES, "control-group"),
+        kill_signal=_signal(last("KillSignal", "SIGTERM")),
+        send_sigkill=_boolean(last("SendSIGKILL"), True),
+        timeout_start_us=_timeout(last("TimeoutStartSec"), both if both >= 0 else start_default),
+        timeout_stop_us=_timeout(last("TimeoutStopSec"), both if both >= 0 else DEFAULT_TIMEOUT_US),
+        runtime_max_us=_timeout(last("RuntimeMaxSec"), INFINITY),
+        restart=_one_of(last("Restart"), RESTARTS, "no"),
+        restart_us=_span(last("RestartSec"), 100_000),
+        start_limit_interval_us=_span(
+            last("StartLimitIntervalSec", last("StartLimitInterval", section="Unit"), "Unit"), 10_000_000
+        ),
+        start_limit_burst=int(
+            last("StartLimitBurst", "5", "Unit") if last("StartLimitBurst", "5", "Unit").isdigit() else "5"
+        ),
+        remain_after_exit=_boolean(last("RemainAfterExit"), False),
+        success_exit=frozenset(
+            int(w) for v in text.all("Service", "SuccessExitStatus") for w in v.split() if w.isdigit()
+        ),
+        user=last("User"),
+        group=last("Group"),
+        working_directory=last("WorkingDirectory"),
+        identifier=last("SyslogIdentifier"),
+        collect=_one_of(last("CollectMode", section="Unit"), ("inactive", "inactive-or-failed"), "inactive"),
+        texts={key: last(key) for key in ("MemoryMax", "LimitNOFILE", "LimitMEMLOCK", "TasksMax") if last(key)},
+    )
+
+
+def _execs(values: Sequence[str], name: str, hostname: str) -> Iterator[Exec]:
+    for value in values:
+        prefix = re.match(r"[@\-:+!|]*", value)
+        marks = prefix[0] if prefix else ""
+        try:
+            words = [expand_specifiers(w, name, hostname=hostname) for w in split_words(value[len(marks) :])]
+        except ValueError:
+            continue
+        if words:
+            argv = words[1:] if "@" in marks and len(words) > 1 else words
+            yield Exec(words[0], tuple(argv), "-" in marks)
+
+
+def _environment(text: UnitText, name: str, hostname: str) -> Iterator[tuple[str, str]]:
+    for value in text.all("Service", "Environment"):
+        try:
+            words = split_words(value)
+        except ValueError:
+            continue
+        for word in words:
+            key, sep, content = word.partition("=")
+            if sep and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+                yield key, expand_specifiers(content, name, hostname=hostname)
+
+
+def _environment_files(text: UnitText, name: str, hostname: str) -> Iterator[tuple[str, bool]]:
+    for value in text.all("Service", "EnvironmentFile"):
+        yield expand_specifiers(value.removeprefix("-"), name, hostname=hostname), value.startswith("-")
+
+
+def _one_of(value: str, allowed: Sequence[str], default: str) -> str:
+    return value if value in allowed else default
+
+
+def _boolean(value: str, default: bool) -> bool:
+    try:
+        return parse_boolean(value)
+    except ValueError:
+        return default
+
+
+def _span(value: str, default: int) -> int:
+    try:
+        return parse_span(value)
+    except ValueError:
+        return default
+
+
+def _timeout(value: str, default: int) -> int:
+    """A timeout, where 0 means none."""
+    return _span(value, default) or INFINITY
+
+
+def _signal(text: str) -> int:
+    try:
+        return int(text) if text.isdigit() else signal.Signals[text if text.startswith("SIG") else f"SIG{text}"]
+    except KeyError:
+        return signal.SIGTERM

@@ -4,25 +4,83 @@ import re
 
 REDACTED = "<redacted>"
 
-_KEY = r"(?:[\w-]*(?:api[_-]?key|token(?!s\b|iz|_)|secret|passw(?:or)?d|credential)[\w-]*)"
-_RULES = (
-    # --api-key VALUE, --api-key=VALUE, also with NUL between the words (/proc/PID/cmdline)
-    re.compile(rf"(?P<keep>--(?:admin-)?api-key(?:=|[ \t\x00]+|['\"],\s*['\"]))(?P<secret>[^\s\x00'\",]+)"),
-    # api_key='VALUE' in a repr, 'api_key': 'VALUE' in a dict, "api_key": "VALUE" in JSON
-    re.compile(r"(?P<keep>(?:admin_)?api_key['\"]?\s*[=:]\s*['\"])(?P<secret>[^'\"]+)"),
-    re.compile(r"(?P<keep>Authorization['\"]?\s*[:=]\s*['\"]?\s*(?:Bearer|Basic)\s+)(?P<secret>[^\s'\",]+)", re.I),
-    re.compile(rf"(?P<keep>\b{_KEY}=)(?P<secret>[^\s\x00'\"]+)", re.I),
-    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/:@]+:)(?P<secret>[^\s/@]+)(?=@)", re.I),
+_WORD = (
+    rb"(?:api[_-]?keys?|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?keys?)?|passw(?:or)?ds?|passphrase"
+    rb"|credentials?|private[_-]?key|(?<!eos[_-])(?<!bos[_-])(?<!pad[_-])(?<!unk[_-])(?<!sep[_-])(?<!cls[_-])(?<!mask[_-])token)"
 )
+_NAME = _WORD + rb"(?![A-Za-z0-9_-])"
+_FLAG = (
+    rb"--(?:[a-z0-9]{1,20}-){0,4}"
+    rb"(?:api-key|apikey|token|secret|secret-key|password|passwd|credentials?|access-key|private-key)"
+)
+_KEPT = (
+    rb"(?!None\b|null\b|True\b|False\b|true\b|false\b|<redacted>|\$\{?[A-Z_a-z]|\*{3,}|[0-9]{1,4}(?![\w.+/-])"
+    rb"|\[?\]|\{\})"
+)
+"""Values that are no secrets: nothing, a switch, a reference to a variable, a small number, what is hidden already."""
+
+_BARE = rb"[^\s\x00'\",;&)\]}\\]+"
+_AUTH = rb"(?P<keep>(?:proxy-)?authorization(?:\\?['\"])?"
+_QUOTED = rb"(?P<q>\\?['\"])" + _KEPT + rb"(?:(?!(?P=q)).)+?(?=(?P=q))"
+
+_RULES: tuple[re.Pattern[bytes], ...] = tuple(
+    re.compile(rule, re.IGNORECASE | re.DOTALL)
+    for rule in (
+        # --api-key VALUE and --api-key=VALUE; words split by spaces, NUL (/proc/PID/cmdline) or in a list
+        rb"(?P<keep>" + _FLAG + rb"(?:=|[ \t\x00]+)(?P<open>['\"]?))(?!-)" + _KEPT + _BARE,
+        rb"(?P<keep>" + _FLAG + rb"\\?['\"]\s*,\s*\\?['\"])(?!-)" + _KEPT + rb"(?:[^'\"\\])+",
+        # api_key='VALUE' in a repr, 'api_key': 'VALUE' in a dict, "api_key": "VALUE" in JSON
+        rb"(?P<keep>" + _NAME + rb"(?:\\?['\"])?\s*[=:]\s*(?P<b>[bB]?))(?P<quoted>" + _QUOTED + rb")",
+        # api_keys=['a', 'b']
+        rb"(?P<keep>" + _NAME + rb"(?:\\?['\"])?\s*[=:]\s*\[)(?P<list>[^\]]+)(?=\])",
+        # HF_TOKEN=VALUE in environments, api_key=VALUE in queries
+        rb"(?P<keep>" + _NAME + rb"=)(?!['\"\[\\])" + _KEPT + _BARE,
+        # x-api-key: VALUE in headers and YAML
+        rb"(?P<keep>" + _NAME + rb":[ \t]+)(?!['\"\[\\{])" + _KEPT + rb"(?![0-9.]+(?:\s|,|$))[^\s\x00'\",;\\]{6,}",
+        # Authorization: Bearer VALUE, also as a dict or an argv word
+        _AUTH + rb"\s*[:=,]\s*(?:b?\\?['\"])?\s*(?:bearer|basic|token|digest)[ \t]+)" + _KEPT + _BARE,
+        _AUTH
+        + rb"\s*[:=]\s*(?:b?\\?['\"])?)(?!\s*(?:bearer|basic|token|digest)\b)"
+        + _KEPT
+        + rb"(?!b?['\"]|\s)"
+        + _BARE,
+        rb"(?P<keep>(?<![A-Za-z])bearer[ \t]+)" + _KEPT + rb"(?=[^\s'\"]*[0-9._-])[^\s\x00'\",;\\]{8,}",
+        # scheme://user:VALUE@host
+        rb"(?P<keep>://[^\s/:@'\"\x00]{0,200}:)" + _KEPT + rb"[^\s/@'\"\x00]{1,500}(?=@)",
+        # keys that tell what they are by their own shape
+        rb"(?P<keep>(?<![A-Za-z0-9_]))(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,})",
+    )
+)
+_HINT = re.compile(
+    rb"key|token|secret|passw|passphrase|credential|authorization|bearer|://|hf_|sk-|gh[pousr]_", re.IGNORECASE
+)
+_SECRET_NAME = re.compile(rb"(?:.*[_-])?" + _WORD + rb"$", re.IGNORECASE)
 
 
 def redact(text: str) -> str:
     """`text` with the value of every known kind of secret replaced by `<redacted>`."""
-    for rule in _RULES:
-        text = rule.sub(lambda m: m["keep"] + REDACTED if m["secret"] not in ("None", REDACTED) else m[0], text)
-    return text
+    return redact_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
 
 def redact_bytes(data: bytes) -> bytes:
     """The same for bytes; what is no UTF-8 is kept as it is."""
-    return redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if _HINT.search(data) is None:
+        return data
+    for rule in _RULES:
+        data = rule.sub(_hide, data)
+    return data
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, field or flag of this name holds a secret; counts of tokens and tokenizers do not."""
+    return _SECRET_NAME.match(name.lstrip("-").encode("utf-8", "replace")) is not None
+
+
+def _hide(found: re.Match[bytes]) -> bytes:
+    groups = found.groupdict()
+    mark = REDACTED.encode()
+    if groups.get("list") is not None:
+        return found["keep"] + b"'" + mark + b"'"
+    if groups.get("quoted") is not None:
+        return found["keep"] + found["q"] + mark
+    return found["keep"] + mark

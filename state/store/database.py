@@ -1,6 +1,7 @@
 """Engines for the two databases: how they begin, who may write, and what their errors mean here."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -17,12 +18,7 @@ BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction on the same SQLite file."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-_SQLITE_PRAGMAS = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA recursive_triggers=ON",
-)
+_SQLITE_PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
 _NO_TABLE = ("no such table", "UndefinedTableError")
 
 
@@ -37,7 +33,8 @@ def store_url(url: str) -> URL:
         raise UsageInvalid(f"interlock cannot keep its history in {parsed.get_backend_name()}", hint=_EXAMPLES)
     if driver == _DRIVERS["sqlite"] and parsed.database in (None, "", ":memory:"):
         raise UsageInvalid("An SQLite store needs a file", hint=_EXAMPLES)
-    return parsed.set(drivername=driver)
+    query = {"ssl" if name == "sslmode" else name: value for name, value in parsed.query.items()}  # asyncpg's word
+    return parsed.set(drivername=driver, query=query)
 
 
 _EXAMPLES = "for example sqlite:////var/lib/interlock/store.db or postgresql://interlock@db.example/interlock"
@@ -51,7 +48,11 @@ def place_of(url: URL) -> str:
 def create_engine(url: str) -> AsyncEngine:
     """An engine whose connections keep the store's promises; nothing is connected yet."""
     parsed = store_url(url)
-    options: dict[str, Any] = {"execution_options": {"write_lock": asyncio.Lock()}}
+    # every transaction here ends in a block; a second rollback by the pool would cost a round trip each time
+    options: dict[str, Any] = {
+        "execution_options": {"write_lock": asyncio.Lock()},
+        "pool_reset_on_return": None,
+    }
     if parsed.get_backend_name() == "sqlite":
         engine = create_async_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
@@ -114,6 +115,14 @@ class Database:
                 async with self._writer.begin() as connection:
                     yield connection
 
+    @asynccontextmanager
+    async def single_writing(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for one statement that is its own transaction; raises as `reading`."""
+        async with self._lock:
+            with translated(self._writer.url):
+                async with self._writer.connect() as connection:
+                    yield connection
+
 
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
@@ -123,26 +132,31 @@ def translated(url: URL) -> Iterator[None]:
     except (IntegrityError, DataError):
         raise
     except DBAPIError as error:
-        if any(sign in str(error.orig) for sign in _NO_TABLE):
-            raise StoreOutdated(place_of(url), "", REVISIONS) from error
-        if isinstance(error, ProgrammingError):
+        if isinstance(error, ProgrammingError) and not _lacks_table(error.orig):
             raise
-        raise StoreUnavailable(_said(error.orig)) from error
-    except SQLAlchemyError as error:
-        raise StoreUnavailable(_said(error)) from error
-    except _driver_errors(url) as error:
-        raise StoreUnavailable(_said(error)) from error
+        raise _meaning(error.orig or error, url) from error
+    except _foreign_errors(url) as error:
+        raise _meaning(error, url) from error
 
 
-def _driver_errors(url: URL) -> tuple[type[Exception], ...]:
-    """What comes past SQLAlchemy while a driver connects, or gives up waiting."""
+def _meaning(error: BaseException, url: URL) -> StoreOutdated | StoreUnavailable:
+    return StoreOutdated(place_of(url), "", REVISIONS) if _lacks_table(error) else StoreUnavailable(_said(error))
+
+
+def _lacks_table(error: BaseException | None) -> bool:
+    text = f"{type(error).__name__}: {error}"
+    return any(sign in text for sign in _NO_TABLE)
+
+
+def _foreign_errors(url: URL) -> tuple[type[Exception], ...]:
+    """SQLAlchemy's own, and what comes past it: while a driver connects, gives up waiting, or is used directly."""
     if url.get_backend_name() == "sqlite":
-        return (OSError,)
+        return (SQLAlchemyError, OSError, sqlite3.Error)
     import asyncpg  # type: ignore[import-untyped]  # it ships no types; imported here, for SQLite starts without it
 
-    return (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (SQLAlchemyError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
-def _said(error: BaseException | None) -> str:
+def _said(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, literal_column, select, type_coerce
+from sqlalchemy import Row, bindparam, func, insert, literal_column, select, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -17,7 +17,11 @@ from state.store.database import Database
 from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
+from state.store.single import insert_single
 from state.store.tables import events, evidence
+
+HEADS_KEPT = 1024
+"""Of how many streams the last digest is remembered: those that are being written to."""
 
 _HEAD = (
     select(events.c.version, events.c.digest)
@@ -51,16 +55,42 @@ class SqlEventStore:
     def __init__(self, engine: AsyncEngine, now: Callable[[], datetime]) -> None:
         self._database = Database(engine)
         self._now = now
+        self._heads: dict[tuple[str, int], str] = {}
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
         """See the port. After StoreUnavailable the events may be stored or not: read the stream to know."""
-        return await self._write(
-            stream, expected_version, lambda digest: seal(stream, expected_version, digest, events, self._now())
-        )
+        recorded = await self._append_single(stream, expected_version, events) if len(events) == 1 else None
+        if recorded is None:
+            recorded = await self._write(
+                stream, expected_version, lambda digest: seal(stream, expected_version, digest, events, self._now())
+            )
+        self._remember(recorded)
+        return recorded
 
     async def restore(self, events: Sequence[RecordedEvent]) -> tuple[RecordedEvent, ...]:
         sealed = sealed_again(events)
         return await self._write(sealed[0].stream, 0, lambda _: sealed) if sealed else ()
+
+    async def _append_single(
+        self, stream: str, expected_version: int, events: Sequence[NewEvent]
+    ) -> tuple[RecordedEvent, ...] | None:
+        """None if the head is not known, or is another: the long way finds out which, and says so."""
+        previous = GENESIS if expected_version == 0 else self._heads.get((stream, expected_version))
+        if previous is None:
+            return None
+        async with self._database.single_writing() as connection:
+            (sealed,) = seal(stream, expected_version, previous, events, self._now())
+            position = await insert_single(connection, previous, sealed)
+        return None if position is None else (sealed.recorded(position),)
+
+    def _remember(self, recorded: Sequence[RecordedEvent]) -> None:
+        """The digest of a stream's last event; what is recorded never changes, so this cannot grow stale."""
+        if recorded:
+            head = recorded[-1]
+            self._heads.pop((head.stream, head.version - len(recorded)), None)
+            self._heads[head.stream, head.version] = head.digest
+            if len(self._heads) > HEADS_KEPT:
+                del self._heads[next(iter(self._heads))]
 
     async def _write(
         self, stream: str, expected_version: int, sealing: Callable[[str], Sequence[Sealed]]
@@ -81,12 +111,9 @@ class SqlEventStore:
         first = max(0, after_version)
         async with self._database.reading() as connection:
             rows = (await connection.execute(_READ, {"stream": stream, "from_version": first})).all()
-        if first == 0 or not rows:
-            return decode_chain(stream, rows, GENESIS, first)
-        anchor, *rest = rows
-        if anchor.version != first:
-            return decode_chain(stream, rows, GENESIS, first - 1)  # raises: the event before is missing
-        return decode_chain(stream, rest, anchor.digest, first)
+        read = _decode_from(stream, rows, first)
+        self._remember(read)
+        return read
 
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         async with self._database.reading() as connection:
@@ -124,6 +151,15 @@ class SqlEvidenceStore:
         if row is None:
             raise NotFound("evidence", digest)
         return await asyncio.to_thread(unpack, digest, row.bytes, row.size)
+
+
+def _decode_from(stream: str, rows: Sequence[Row[Any]], first: int) -> tuple[RecordedEvent, ...]:
+    if first == 0 or not rows:
+        return decode_chain(stream, rows, GENESIS, first)
+    anchor, *rest = rows
+    if anchor.version != first:
+        return decode_chain(stream, rows, GENESIS, first - 1)  # raises: the event before is missing
+    return decode_chain(stream, rest, anchor.digest, first)
 
 
 async def _head(connection: AsyncConnection, stream: str) -> tuple[int, str]:

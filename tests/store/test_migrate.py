@@ -1,8 +1,14 @@
 """The schema's history: from empty to the newest, as the program's own tables say, from a checkout and from a wheel."""
 
+import os
 import re
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +19,7 @@ from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
 from state.store.connect import open_stores
 from state.store.database import store_url as with_driver
 from state.store.migrate import check, current, scripts, upgrade
+from state.store.port import NewEvent
 from state.store.tables import REVISIONS
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +68,26 @@ def test_scripts_are_found_in_a_checkout_and_in_a_wheel(tmp_path: Path) -> None:
     assert scripts(here) == tmp_path / "alembic"
     (tmp_path / "state" / "_migrations").mkdir(parents=True)
     assert scripts(here) == tmp_path / "state" / "_migrations"
+
+
+def test_an_installed_copy_upgrades_from_anywhere(tmp_path: Path) -> None:
+    """The wheel's layout: the scripts inside the package, and no checkout in sight."""
+    site, path = tmp_path / "site-packages", tmp_path / "data" / "store.db"
+    leave = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "state", site / "state", ignore=leave)
+    shutil.copytree(ROOT / "alembic", site / "state" / "_migrations", ignore=leave)
+    program = "import asyncio, sys; from state.store.migrate import upgrade; print(asyncio.run(upgrade(sys.argv[1])))"
+    argv = [sys.executable, "-W", "error", "-c", program, f"sqlite:///{path}"]
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(argv, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (REVISIONS[-1], "")
+
+
+def test_alembic_itself_finds_its_settings_and_nothing_to_do(sqlite_url: str) -> None:
+    argv = [sys.executable, "-W", "error", "-m", "alembic", "check"]
+    environment = {**os.environ, "INTERLOCK_DATABASE_URL": sqlite_url}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "No new upgrade operations detected.")
 
 
 def test_the_folder_of_migrations_does_not_hide_the_library() -> None:
@@ -159,7 +186,17 @@ def test_a_url_that_cannot_be_a_store_is_refused(url: str, said: str) -> None:
         ("sqlite+aiosqlite:///x.db", "sqlite+aiosqlite:///x.db"),
         ("postgres://a@b/c", "postgresql+asyncpg://a@b/c"),
         ("postgresql+psycopg://a@b/c", "postgresql+asyncpg://a@b/c"),
+        ("postgresql://a@b/c?sslmode=require", "postgresql+asyncpg://a@b/c?ssl=require"),
     ],
 )
 def test_the_driver_is_the_stores_own(given: str, used: str) -> None:
     assert with_driver(given).render_as_string(hide_password=False) == used
+
+
+async def test_tables_that_vanish_under_an_open_store_are_said(sqlite_url: str, now: Callable[[], datetime]) -> None:
+    async with open_stores(sqlite_url, now) as stores:
+        async with stores.engine.begin() as connection:
+            await connection.exec_driver_sql("DROP TABLE events")
+        for attempt in (stores.events.append("a", 0, [NewEvent("made", 1, {})]), stores.events.read("a")):
+            with pytest.raises(StoreOutdated, match="run `interlock db upgrade`"):
+                await attempt

@@ -164,3 +164,21 @@ async def test_a_server_that_ends_the_connection_within_a_transaction_is_unavail
 
 async def test_upgrades_at_once_come_one_after_the_other(store_url: str) -> None:
     assert len(set(await asyncio.gather(*(upgrade(store_url) for _ in range(3))))) == 1
+
+
+async def test_the_store_that_lost_a_race_goes_on_from_what_it_reads(
+    store_url: str, now: Callable[[], datetime]
+) -> None:
+    """What a store remembers of a stream's head is of no use to it once another has written."""
+    async with open_stores(store_url, now) as one, open_stores(store_url, now) as two:
+        await one.events.append("rollout-1", 0, [NewEvent("made", 1, {})])
+        await two.events.append("rollout-1", 1, [NewEvent("made", 1, {}), NewEvent("made", 1, {})])
+        with pytest.raises(VersionConflict, match="is at version 3, not 1"):
+            await one.events.append("rollout-1", 1, [NewEvent("made", 1, {})])
+        with pytest.raises(VersionConflict, match="is at version 3, not 9"):
+            await one.events.append("rollout-1", 9, [NewEvent("made", 1, {})])
+        await one.events.append("rollout-1", len(await one.events.read("rollout-1", 1)) + 1, [NewEvent("made", 1, {})])
+        assert [e.version for e in await two.events.read("rollout-1")] == [1, 2, 3, 4]
+        assert [e.position for e in await two.events.read_all()] == sorted(
+            e.position for e in await two.events.read_all()
+        )

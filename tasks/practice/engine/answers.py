@@ -155,10 +155,11 @@ def _object(prompt: str) -> object:
 
 
 def _literal(text: str) -> object:
+    text = text.rstrip(".")
     try:
         return json.loads(text.lower() if text.lower() in ("true", "false", "null") else text)
     except ValueError:
-        return text.rstrip(".")
+        return text
 
 
 def answer_text(prompt: str) -> str | None:

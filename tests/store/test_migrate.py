@@ -1,5 +1,6 @@
 """The schema's history: from empty to the newest, as the program's own tables say, from a checkout and from a wheel."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -16,10 +17,11 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
+from state.store.chain import seal, utc_text
 from state.store.connect import open_stores
 from state.store.database import store_url as with_driver
 from state.store.migrate import check, current, scripts, upgrade
-from state.store.port import NewEvent
+from state.store.port import GENESIS, NewEvent
 from state.store.tables import REVISIONS
 
 ROOT = Path(__file__).parents[2]
@@ -200,3 +202,24 @@ async def test_tables_that_vanish_under_an_open_store_are_said(sqlite_url: str, 
         for attempt in (stores.events.append("a", 0, [NewEvent("made", 1, {})]), stores.events.read("a")):
             with pytest.raises(StoreOutdated, match="run `interlock db upgrade`"):
                 await attempt
+
+
+@pytest.mark.parametrize("older", REVISIONS[:-1])
+async def test_an_upgrade_keeps_the_history(tmp_path: Path, now: Callable[[], datetime], older: str) -> None:
+    path = tmp_path / "store.db"
+    environment = {**os.environ, "INTERLOCK_DATABASE_URL": f"sqlite:///{path}"}
+    argv = [sys.executable, "-m", "alembic", "upgrade", older]
+    process = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, env=environment)
+    assert await process.wait() == 0
+    (event,) = seal("rollout-1", 0, GENESIS, [NewEvent("made", 1, {"number": 1})], now())
+    row = (*(getattr(event, name) for name in ("stream", "version", "type", "schema_version", "data", "metadata")),)
+    connection = sqlite3.connect(path)
+    with connection:
+        columns = "stream, version, type, schema_version, data, metadata, recorded_at, digest"
+        values = (*row, utc_text(event.recorded_at), event.digest)
+        connection.execute(f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    connection.close()
+    await upgrade(f"sqlite:///{path}")
+    async with open_stores(f"sqlite:///{path}", now) as stores:
+        assert await stores.events.read("rollout-1") == (event.recorded(1),)
+    assert await check(f"sqlite:///{path}") == ()

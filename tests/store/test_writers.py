@@ -13,6 +13,7 @@ from state.store.chain import Sealed, seal
 from state.store.connect import open_stores
 from state.store.migrate import check, upgrade
 from state.store.port import GENESIS, NewEvent
+from state.store.single import insert_single
 from state.store.tables import events
 from state.store.verification import verify_history
 
@@ -182,3 +183,19 @@ async def test_the_store_that_lost_a_race_goes_on_from_what_it_reads(
         assert [e.position for e in await two.events.read_all()] == sorted(
             e.position for e in await two.events.read_all()
         )
+
+
+async def test_an_event_is_never_chained_onto_another_than_the_head(
+    store_url: str, now: Callable[[], datetime]
+) -> None:
+    async with open_stores(store_url, now) as stores:
+        (first,) = await stores.events.append("rollout-1", 0, [NewEvent("made", 1, {})])
+        (right,) = seal("rollout-1", 1, first.digest, [NewEvent("made", 1, {})], now())
+        (wrong,) = seal("rollout-1", 1, "f" * 64, [NewEvent("made", 1, {})], now())
+        (early,) = seal("rollout-1", 2, first.digest, [NewEvent("made", 1, {})], now())
+        async with stores.engine.connect() as connection:
+            assert await insert_single(connection, "f" * 64, wrong) is None
+            assert await insert_single(connection, first.digest, early) is None
+            position = await insert_single(connection, first.digest, right)
+            assert await insert_single(connection, first.digest, right) is None
+        assert [e.position for e in await stores.events.read("rollout-1")] == [first.position, position]

@@ -1,0 +1,55 @@
+# Every target sets up what it needs: Python >= 3.11 with venv, make and a network are all that is assumed.
+#
+#   PYTHON=python3.12   the interpreter that makes the environment (default: the first of the usual names that will do)
+#   VENV=.venv          where it is made
+#   JOBS=2              processes that run tests
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+VENV ?= .venv
+PYTHON ?=
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+TESTS ?=
+UPGRADE ?= --upgrade
+
+.PHONY: help setup demo test check lock wheel clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
+
+setup: $(STAMP)  ## make the environment that the other targets use
+
+demo: $(STAMP)  ## two whole rollouts over SSH on a practice host: one proven, one put back
+	@$(BIN)/interlock demo
+
+test: $(STAMP)  ## the tests, on SQLite and on a real PostgreSQL (TESTS=tests/unit for some of them)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
+
+check: $(STAMP)  ## ruff, mypy, import-linter, and the migrations against the tables
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	export INTERLOCK_DATA_DIR="$$folder" INTERLOCK_DATABASE_URL="sqlite:///$$folder/interlock.db" && \
+	$(BIN)/interlock db upgrade && $(BIN)/interlock db check
+
+lock: $(STAMP)  ## renew the locks (UPGRADE= keeps the versions that still fit)
+	@PYTHON=$(BIN)/python UPGRADE="$(UPGRADE)" sh .ci/lock
+
+wheel: $(STAMP)  ## build the source distribution and the wheel into dist/
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+clean:  ## remove what tools left behind, but not the environment
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# The stamp is the newest thing in the environment: made again when the locks or the project's own description change.
+$(STAMP): requirements-dev.lock pyproject.toml .ci/environment
+	@VENV=$(VENV) PYTHON="$(PYTHON)" sh .ci/environment
+	@touch $@

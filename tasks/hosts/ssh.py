@@ -28,6 +28,7 @@ LONGEST_COMMAND = (128 << 10) - 1
 
 _CLEAN = ("env", "LC_ALL=C")
 _SESSIONS = 10  # OpenSSH's default MaxSessions; more at once would be refused, so they wait here
+_FULL = (asyncssh.OPEN_CONNECT_FAILED, asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_RESOURCE_SHORTAGE)
 
 
 class SshHost:
@@ -111,7 +112,10 @@ class SshHost:
             raise ValueError(f"A command of {size} bytes is longer than the {LONGEST_COMMAND} that Linux takes")
         try:
             await self._session.opened(
-                lambda connection: connection.create_session(lambda: session, command, encoding=None, request_pty=False)
+                lambda connection: connection.create_session(
+                    lambda: session, command, encoding=None, request_pty=False
+                ),
+                full=_FULL,
             )
         except asyncssh.ChannelOpenError as error:
             raise self._session.unreachable(f"sshd opened no session: {error.reason}") from error

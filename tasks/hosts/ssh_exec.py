@@ -26,7 +26,7 @@ class Exec(asyncssh.SSHClientSession[bytes]):
         self._channel = chan
 
     def session_started(self) -> None:
-        if self._channel is not None:
+        if self._channel is not None and not self._channel.is_closing():  # a quick program may have ended by now
             self._channel.write(self._stdin)
             self._channel.write_eof()
 

@@ -1,7 +1,7 @@
-"""One SSH connection to one host: opened when first needed, kept, opened again when it was lost."""
+"""The SSH connection to one host: opened when first needed, kept, opened again when it was lost, joined when full."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from tasks.hosts.ssh_options import Login, Target, hop_target, target
 # What may pass by itself. A refused key or host key is not among them: knocking again only fills the host's log.
 _PASSING = (OSError, asyncssh.ConnectionLost)
 _DEAD = (asyncssh.OPEN_CONNECT_FAILED, "SSH connection closed")  # asyncssh 2.24, of a channel that it could not ask for
+_CONNECTIONS = 10  # at most beside the first: one for each session, should sshd allow no more (MaxSessions 1)
 
 T = TypeVar("T")
 
@@ -30,6 +31,28 @@ class _Shown(asyncssh.SSHClient):
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """Connections that lead to the host: those to jump hosts, each through the one before, and the host's own."""
+
+    path: list[asyncssh.SSHClientConnection]
+
+    @property
+    def connection(self) -> asyncssh.SSHClientConnection:
+        return self.path[-1]
+
+    async def closed(self) -> bool:
+        """Whether the host's own connection is gone; those to the jump hosts are then closed too."""
+        if self.connection.is_closed():
+            await self.aclose()
+        return self.connection.is_closed()
+
+    async def aclose(self) -> None:
+        for connection in reversed(self.path):
+            connection.close()
+            await connection.wait_closed()
+
+
 @dataclass
 class Session:
     """The kept connection of `name`.
@@ -43,46 +66,48 @@ class Session:
     attempts: int = 4
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _kept: asyncssh.SSHClientConnection | None = None
-    _hops: list[asyncssh.SSHClientConnection] = field(default_factory=list)
+    _open: list[_Link] = field(default_factory=list)
 
-    async def connection(self) -> asyncssh.SSHClientConnection:
-        """The kept connection, or a new one. HostUnreachable, or HostKeyMismatch."""
+    async def connection(self, besides: Collection[asyncssh.SSHClientConnection] = ()) -> asyncssh.SSHClientConnection:
+        """A connection that stands and is none of `besides`, or a new one. HostUnreachable, or HostKeyMismatch."""
         async with self._opening:
-            if self._kept is None or self._kept.is_closed():
-                self._kept = await self._reach()
-            return self._kept
+            self._open = [link for link in self._open if not await link.closed()]
+            for link in self._open:
+                if link.connection not in besides:
+                    return link.connection
+            self._open.append(await self._reach())
+            return self._open[-1].connection
 
-    async def opened(self, opening: Callable[[asyncssh.SSHClientConnection], Awaitable[T]]) -> T:
-        """What `opening` opens on the connection; once more on a new one where the kept one turns out to be dead.
+    async def opened(
+        self, opening: Callable[[asyncssh.SSHClientConnection], Awaitable[T]], *, full: Collection[int] = ()
+    ) -> T:
+        """What `opening` opens on the connection, or on another one where that is dead or full.
 
-        That is safe: the loss shows before the channel stands, so that nothing was asked of the host.
+        That is safe: either shows before the channel stands, so that nothing was asked of the host. Codes of `full` are
+        sshd's refusals of one more channel on a connection (MaxSessions).
         """
-        connection = await self.connection()
-        try:
-            return await opening(connection)
-        except asyncssh.ChannelOpenError as error:
-            if (error.code, error.reason) != _DEAD:
-                raise
-        await connection.wait_closed()
-        return await opening(await self.connection())
+        tried: list[asyncssh.SSHClientConnection] = []
+        while True:
+            connection = await self.connection(besides=tried)
+            try:
+                return await opening(connection)
+            except asyncssh.ChannelOpenError as error:
+                if dead := (error.code, error.reason) == _DEAD:
+                    await connection.wait_closed()
+                if len(tried) == _CONNECTIONS or not (dead or error.code in full):
+                    raise
+            tried.append(connection)
 
     async def aclose(self) -> None:
         async with self._opening:
-            await self._close()
+            links, self._open = self._open, []
+            for link in links:
+                await link.aclose()
 
     def unreachable(self, detail: str) -> HostUnreachable:
         return HostUnreachable(self.name, self.login.address, detail)
 
-    async def _close(self) -> None:
-        kept, hops = self._kept, self._hops
-        self._kept, self._hops = None, []
-        for connection in (kept, *reversed(hops)):
-            if connection is not None:
-                connection.close()
-                await connection.wait_closed()
-
-    async def _reach(self) -> asyncssh.SSHClientConnection:
+    async def _reach(self) -> _Link:
         shown = _Shown()
         policy = AsyncRetrying(
             retry=retry_if_exception_type(_PASSING),
@@ -98,15 +123,18 @@ class Session:
         except (OSError, ValueError, asyncssh.Error) as error:
             raise self._translated(error, shown) from error
 
-    async def _connect(self, goal: Target, hops: list[Target], shown: _Shown) -> asyncssh.SSHClientConnection:
-        await self._close()
-        tunnel: asyncssh.SSHClientConnection | None = None
-        for hop in hops:
-            shown.hop = str(hop.arguments["host"])
-            tunnel = await asyncssh.connect(**{**hop.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
-            self._hops.append(tunnel)
-        shown.hop = ""
-        return await asyncssh.connect(**{**goal.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
+    async def _connect(self, goal: Target, hops: list[Target], shown: _Shown) -> _Link:
+        link = _Link([])
+        try:
+            for aim in (*hops, goal):
+                shown.hop = "" if aim is goal else str(aim.arguments["host"])
+                tunnel = link.path[-1] if link.path else None
+                connection = await asyncssh.connect(**{**aim.arguments, "tunnel": tunnel}, client_factory=lambda: shown)
+                link.path.append(connection)
+        finally:
+            if len(link.path) <= len(hops):
+                await link.aclose()
+        return link
 
     def _translated(self, error: Exception, shown: _Shown) -> InterlockError:
         match error:

@@ -28,7 +28,7 @@ class PracticeSshd:
     key; without it the server makes one. `in_memory` says which ports nothing real listens on, but the machine's
     transport answers; other ports are the real loopback's. A ConnectionError of the machine cuts. An argv starts when
     its stdin has ended. Counters: `connections` that logged in, `execs`, `streams` (direct-tcpip).
-    Faults: `cut`, `refuse`/`accept`, `stall`/`resume`, `delay_s` before each exec, `lost_answers`.
+    Faults: `cut`, `refuse`/`accept`, `stall`/`resume`, `delay_s` before each exec, `lost_answers`, `max_sessions`.
     """
 
     def __init__(
@@ -51,6 +51,8 @@ class PracticeSshd:
         self.port = 0
         self.connections = self.execs = self.streams = 0
         self.delay_s = 0.0
+        self.max_sessions = 10
+        """Sessions that may be open at once on one connection (MaxSessions)."""
         self.lost_answers = 0
         """How many of the next argvs are carried out and then answered by a cut connection."""
         self.open: set[asyncssh.SSHServerConnection] = set()
@@ -130,6 +132,7 @@ class _Door(asyncssh.SSHServer):
     def __init__(self, sshd: PracticeSshd) -> None:
         self._sshd = sshd
         self._connection: asyncssh.SSHServerConnection | None = None
+        self.sessions = 0
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
@@ -149,7 +152,10 @@ class _Door(asyncssh.SSHServer):
         self._sshd.connections += 1
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
-        return _Exec(self._sshd)
+        if self.sessions >= self._sshd.max_sessions:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
+        self.sessions += 1
+        return _Exec(self._sshd, self)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool | _Handler:
         if dest_host not in _LOOPBACK:
@@ -164,8 +170,8 @@ class _Door(asyncssh.SSHServer):
 class _Exec(asyncssh.SSHServerSession[bytes]):
     """One exec request: the argv it names, its stdin, its task."""
 
-    def __init__(self, sshd: PracticeSshd) -> None:
-        self._sshd = sshd
+    def __init__(self, sshd: PracticeSshd, door: _Door) -> None:
+        self._sshd, self._door = sshd, door
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._command = ""
         self._stdin = bytearray()
@@ -196,6 +202,7 @@ class _Exec(asyncssh.SSHServerSession[bytes]):
             self._channel.exit_with_signal(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._door.sessions -= 1
         if self._task is not None and self._follows and not self._task.cancelling():
             self._task.cancel()
 

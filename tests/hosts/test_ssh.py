@@ -73,6 +73,26 @@ async def test_one_connection_serves_every_call(sshd: PracticeSshd, host: SshHos
     assert (sshd.connections, sshd.execs, sshd.streams) == (1, 20, 1)
 
 
+@pytest.mark.parametrize("max_sessions", [1, 2, 7])
+async def test_a_full_connection_is_joined_by_others(sshd: PracticeSshd, host: SshHost, max_sessions: int) -> None:
+    sshd.max_sessions = max_sessions
+    for _ in range(2):
+        found = await asyncio.gather(*(host.run_all([Argv(("sleep", "0.05"))], timeout_s=20) for _ in range(15)))
+        assert found == [(Completed(0),)] * 15
+    assert 1 < sshd.connections <= 10
+
+
+async def test_an_sshd_that_opens_no_session_at_all(sshd: PracticeSshd, host: SshHost) -> None:
+    sshd.max_sessions = 0
+    with pytest.raises(HostUnreachable, match="sshd opened no session: open failed"):
+        await host.run_all([TRUE], timeout_s=20)
+
+
+async def test_a_quick_program_may_end_before_its_input_is_sent(host: SshHost) -> None:
+    for _ in range(20):
+        assert await host.run_all([Argv(("true",), b"x" * 100_000)], timeout_s=5) == (Completed(0),)
+
+
 async def test_nothing_is_opened_before_it_is_needed(sshd: PracticeSshd, host: SshHost) -> None:
     host.transport()
     host.follow(TRUE)

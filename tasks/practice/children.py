@@ -89,7 +89,14 @@ class ChildGroup:
         return status
 
     def members(self) -> Mapping[int, Sequence[str]]:
-        return {pid: read_cmdline(pid) for pid in marked(self._mark)}
+        return {pid: self._argv(pid) for pid in marked(self._mark)}
+
+    def _argv(self, pid: int) -> tuple[str, ...]:
+        """What runs; a main process that a wrapper below the root put an interpreter in front of is shown as it was asked."""
+        words = read_cmdline(pid)
+        asked = self.argv[1:]
+        wrapped = pid == self.pid and (not asked or words[-len(asked) :] == asked)
+        return self.argv if wrapped else words
 
     def signal(self, pid: int, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

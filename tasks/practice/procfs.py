@@ -14,7 +14,7 @@ _REAL_PID_MAX = 4_194_304
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What /proc tells about one process. `real` is read from the real /proc instead."""
+    """What /proc tells about one process. All but the argv of a `real` one is read from the real /proc."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -47,7 +47,7 @@ class Procfs(Layer):
         seen = self._seen(pid, path)
         if name == "cgroup":
             return f"0::/system.slice/{seen.unit}\n".encode() if seen.unit else b"0::/user.slice\n"
-        if seen.real:
+        if seen.real and name != "cmdline":
             return _real(int(pid), name, path)
         return _synthetic(int(pid), name, seen)
 

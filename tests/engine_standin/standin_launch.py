@@ -11,7 +11,10 @@ from tasks.practice.engine.sizes import sizes_of
 from tasks.practice.engine.versions import parse_version
 
 FIELD = re.compile(r"(#?[A-Za-z][^:,]*?): (-?\d+(?:\.\d+)?|True|False)(?=,|$)")
-TRIPLE = "--speculative-algorithm NEXTN --speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6"
+TRIPLE = (
+    "--speculative-algorithm NEXTN --speculative-num-steps 5 --speculative-eagle-topk 1"
+    " --speculative-num-draft-tokens 6"
+)
 
 
 class Tree:

@@ -29,9 +29,17 @@ QUICK: Mapping[str, object] = {
 }
 MODEL = ("--model-path", QWEN.path, "--tp", "4")
 SPECULATION = (
-    "--speculative-algorithm", "NEXTN", "--speculative-num-steps", "5", "--speculative-eagle-topk", "1",
-    "--speculative-num-draft-tokens", "6", "--speculative-draft-model-path", QWEN_MTP.path,
-)  # fmt: skip
+    "--speculative-algorithm",
+    "NEXTN",
+    "--speculative-num-steps",
+    "5",
+    "--speculative-eagle-topk",
+    "1",
+    "--speculative-num-draft-tokens",
+    "6",
+    "--speculative-draft-model-path",
+    QWEN_MTP.path,
+)
 READY = "The server is fired up and ready to roll!"
 PATIENCE_S = 20.0
 

@@ -5,11 +5,11 @@ from itertools import islice
 
 import pytest
 
-from standin_launch import launched
 from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
 from tasks.practice.engine.answers import answer
 from tasks.practice.engine.compose import Wish, compose
 from tasks.practice.engine.prose import pieces_of, prose
+from tests.engine_standin.standin_launch import launched
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.prompt[:40])
@@ -45,11 +45,16 @@ def test_answers(prompt: str, expected: str | None) -> None:
     ("prompt", "expected"),
     [
         pytest.param('Return this JSON: {"a": [1, 2]}', {"a": [1, 2]}, id="spelt out"),
-        pytest.param('Give a JSON object with "status" set to "ok" and "count" set to 3.',
-                     {"status": "ok", "count": 3}, id="pairs"),
-        pytest.param('A JSON object with the keys "city" for the capital of Italy.', {"city": "Rome"}, id="key with a fact"),
+        pytest.param(
+            'Give a JSON object with "status" set to "ok" and "count" set to 3.',
+            {"status": "ok", "count": 3},
+            id="pairs",
+        ),
+        pytest.param(
+            'A JSON object with the keys "city" for the capital of Italy.', {"city": "Rome"}, id="key with a fact"
+        ),
     ],
-)  # fmt: skip
+)
 def test_json_objects(prompt: str, expected: object) -> None:
     assert json.loads(answer(prompt) or "") == expected
 

@@ -23,29 +23,39 @@ def resolved(words: str, version: str = "0.5.20", model: Model = HYBRID, **envir
     ("words", "version", "end"),
     [
         pytest.param(
-            "--speculative-bogus 3", "0.5.20",
-            "sglang serve: error: unrecognized arguments: --speculative-bogus 3", id="unknown flag",
+            "--speculative-bogus 3",
+            "0.5.20",
+            "sglang serve: error: unrecognized arguments: --speculative-bogus 3",
+            id="unknown flag",
         ),
         pytest.param(
-            "--speculative-num-steps three", "0.5.20",
-            "error: argument --speculative-num-steps: invalid int value: 'three'", id="no number",
+            "--speculative-num-steps three",
+            "0.5.20",
+            "error: argument --speculative-num-steps: invalid int value: 'three'",
+            id="no number",
         ),
         pytest.param(
-            "--mamba-scheduler-strategy extra_buffer", "0.5.20",
-            "unrecognized arguments: --mamba-scheduler-strategy extra_buffer", id="old strategy flag is gone in 0.5.20",
+            "--mamba-scheduler-strategy extra_buffer",
+            "0.5.20",
+            "unrecognized arguments: --mamba-scheduler-strategy extra_buffer",
+            id="old strategy flag is gone in 0.5.20",
         ),
         pytest.param(
-            "--mamba-radix-cache-strategy extra_buffer", "0.5.13",
-            "unrecognized arguments: --mamba-radix-cache-strategy extra_buffer", id="new strategy flag is unknown to 0.5.13",
+            "--mamba-radix-cache-strategy extra_buffer",
+            "0.5.13",
+            "unrecognized arguments: --mamba-radix-cache-strategy extra_buffer",
+            id="new strategy flag is unknown to 0.5.13",
         ),
         pytest.param(
-            "--speculative-algorithm MTP", "0.5.11",
-            "error: argument --speculative-algorithm: invalid choice: 'MTP'", id="argparse judged algorithms to 0.5.11",
+            "--speculative-algorithm MTP",
+            "0.5.11",
+            "error: argument --speculative-algorithm: invalid choice: 'MTP'",
+            id="argparse judged algorithms to 0.5.11",
         ),
         pytest.param("--tp", "0.5.20", "error: argument --tp-size/", id="value missing"),
         pytest.param("--bogus", "0.5.9", "launch_server.py: error: unrecognized", id="program's name before 0.5.10"),
     ],
-)  # fmt: skip
+)
 def test_argparse_refuses(words: str, version: str, end: str) -> None:
     with pytest.raises(ParserExit) as refusal:
         parse_arguments(["--model-path", "/m", *words.split()], parse_version(version))
@@ -69,7 +79,7 @@ def test_argparse_accepts(words: str, name: str, value: object) -> None:
 
 
 def test_old_strategy_flag_is_an_alias_up_to_0_5_19() -> None:
-    asked = parse_arguments("--model-path /m --mamba-scheduler-strategy no_buffer".split(), parse_version("0.5.19"))
+    asked = parse_arguments(["--model-path", "/m", "--mamba-scheduler-strategy", "no_buffer"], parse_version("0.5.19"))
     assert asked["mamba_radix_cache_strategy"] == "no_buffer"
 
 
@@ -86,31 +96,52 @@ def test_help_names_every_flag_and_ends_well() -> None:
     ("words", "version", "expected"),
     [
         pytest.param(
-            NEXTN, "0.5.23",
-            {"speculative_algorithm": "EAGLE", "speculative_num_steps": 3, "speculative_eagle_topk": 1,
-             "speculative_num_draft_tokens": 4, "max_running_requests": 48, "mamba_radix_cache_strategy": "extra_buffer",
-             "disable_overlap_schedule": False}, id="defaults for Qwen3.5 with NEXTN alone, as measured with 0.5.23",
+            NEXTN,
+            "0.5.23",
+            {
+                "speculative_algorithm": "EAGLE",
+                "speculative_num_steps": 3,
+                "speculative_eagle_topk": 1,
+                "speculative_num_draft_tokens": 4,
+                "max_running_requests": 48,
+                "mamba_radix_cache_strategy": "extra_buffer",
+                "disable_overlap_schedule": False,
+            },
+            id="defaults for Qwen3.5 with NEXTN alone, as measured with 0.5.23",
         ),
         pytest.param(
             "--speculative-algorithm nextn --speculative-num-steps 3 --speculative-eagle-topk 1"
-            " --speculative-num-draft-tokens 6", "0.5.23",
-            {"speculative_algorithm": "EAGLE", "speculative_num_draft_tokens": 4}, id="draft tokens are forced to steps + 1",
+            " --speculative-num-draft-tokens 6",
+            "0.5.23",
+            {"speculative_algorithm": "EAGLE", "speculative_num_draft_tokens": 4},
+            id="draft tokens are forced to steps + 1",
         ),
         pytest.param(
-            f"{NEXTN} --speculative-num-steps 5", "0.5.9",
-            {"speculative_num_draft_tokens": 6, "disable_radix_cache": True, "disable_overlap_schedule": True,
-             "mamba_scheduler_strategy": "no_buffer"}, id="0.5.9 without the switch: no radix cache, no overlap",
+            f"{NEXTN} --speculative-num-steps 5",
+            "0.5.9",
+            {
+                "speculative_num_draft_tokens": 6,
+                "disable_radix_cache": True,
+                "disable_overlap_schedule": True,
+                "mamba_scheduler_strategy": "no_buffer",
+            },
+            id="0.5.9 without the switch: no radix cache, no overlap",
         ),
         pytest.param("", "0.5.20", {"speculative_algorithm": None, "mem_fraction_static": 0.849}, id="no speculation"),
         pytest.param(
-            f"{TRIPLE} --max-running-requests 12", "0.5.20", {"max_running_requests": 12}, id="own limit is kept",
+            f"{TRIPLE} --max-running-requests 12",
+            "0.5.20",
+            {"max_running_requests": 12},
+            id="own limit is kept",
         ),
         pytest.param(
-            f"{TRIPLE} --disable-overlap-schedule", "0.5.20",
-            {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True}, id="no overlap, no extra buffer",
+            f"{TRIPLE} --disable-overlap-schedule",
+            "0.5.20",
+            {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True},
+            id="no overlap, no extra buffer",
         ),
     ],
-)  # fmt: skip
+)
 def test_resolution(words: str, version: str, expected: dict[str, object]) -> None:
     arguments = resolved(words, version).arguments
     assert {name: arguments[name] for name in expected} == expected
@@ -126,20 +157,51 @@ def test_the_switch_of_0_5_9_turns_the_overlap_on() -> None:
 @pytest.mark.parametrize(
     ("words", "version", "model", "kind", "text"),
     [
-        pytest.param("--speculative-algorithm MTP", "0.5.23", HYBRID, "ValueError",
-                     "Unknown speculative algorithm name: MTP", id="MTP is no algorithm"),
-        pytest.param(f"{NEXTN} --speculative-num-steps 5", "0.5.20", HYBRID, "TypeError",
-                     "'>' not supported between instances of 'NoneType' and 'int'", id="steps alone"),
-        pytest.param(f"{NEXTN} --speculative-num-draft-tokens 5", "0.5.20", HYBRID, "AssertionError", "", id="draft tokens alone"),
-        pytest.param(TRIPLE, "0.5.10", HYBRID, "ValueError",
-                     "please use --mamba-scheduler-strategy extra_buffer and set SGLANG_ENABLE_SPEC_V2=1.",
-                     id="hybrid on 0.5.10 without extra_buffer"),
-        pytest.param("--mamba-radix-cache-strategy extra_buffer --disable-radix-cache", "0.5.20", HYBRID, "ValueError",
-                     "mamba extra_buffer is not compatible with --disable-radix-cache", id="contradictory flags"),
-        pytest.param("--context-length 999999", "0.5.20", PLAIN, "ValueError",
-                     "is greater than the derived context_length (131072)", id="context longer than the model's"),
+        pytest.param(
+            "--speculative-algorithm MTP",
+            "0.5.23",
+            HYBRID,
+            "ValueError",
+            "Unknown speculative algorithm name: MTP",
+            id="MTP is no algorithm",
+        ),
+        pytest.param(
+            f"{NEXTN} --speculative-num-steps 5",
+            "0.5.20",
+            HYBRID,
+            "TypeError",
+            "'>' not supported between instances of 'NoneType' and 'int'",
+            id="steps alone",
+        ),
+        pytest.param(
+            f"{NEXTN} --speculative-num-draft-tokens 5", "0.5.20", HYBRID, "AssertionError", "", id="draft tokens alone"
+        ),
+        pytest.param(
+            TRIPLE,
+            "0.5.10",
+            HYBRID,
+            "ValueError",
+            "please use --mamba-scheduler-strategy extra_buffer and set SGLANG_ENABLE_SPEC_V2=1.",
+            id="hybrid on 0.5.10 without extra_buffer",
+        ),
+        pytest.param(
+            "--mamba-radix-cache-strategy extra_buffer --disable-radix-cache",
+            "0.5.20",
+            HYBRID,
+            "ValueError",
+            "mamba extra_buffer is not compatible with --disable-radix-cache",
+            id="contradictory flags",
+        ),
+        pytest.param(
+            "--context-length 999999",
+            "0.5.20",
+            PLAIN,
+            "ValueError",
+            "is greater than the derived context_length (131072)",
+            id="context longer than the model's",
+        ),
     ],
-)  # fmt: skip
+)
 def test_resolution_refuses(words: str, version: str, model: Model, kind: str, text: str) -> None:
     with pytest.raises(ResolutionFailed) as refusal:
         resolved(words, version, model)

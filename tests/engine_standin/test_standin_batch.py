@@ -9,22 +9,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standin_launch import TRIPLE, decoded, fields, launched
 from tasks.practice.engine.batch import Batch, Job
 from tasks.practice.engine.drafts import Acceptance, mean_length, probability_for
 from tasks.practice.engine.install import QWEN_MTP
 from tasks.practice.engine.sizes import sizes_of
+from tests.engine_standin.standin_launch import TRIPLE, decoded, fields, launched
 
 
 @pytest.mark.parametrize(
     ("version", "words", "expected"),
     [
-        pytest.param("0.5.20", TRIPLE, ["#running-req", "#full token", "full token usage", "mamba num", "mamba usage",
-                     "accept len", "accept rate", "cuda graph", "gen throughput (token/s)", "#queue-req"], id="hybrid, speculating"),
-        pytest.param("0.5.20", "", ["#running-req", "#full token", "full token usage", "mamba num", "mamba usage",
-                     "cuda graph", "gen throughput (token/s)", "#queue-req"], id="hybrid, no speculation"),
+        pytest.param(
+            "0.5.20",
+            TRIPLE,
+            [
+                "#running-req",
+                "#full token",
+                "full token usage",
+                "mamba num",
+                "mamba usage",
+                "accept len",
+                "accept rate",
+                "cuda graph",
+                "gen throughput (token/s)",
+                "#queue-req",
+            ],
+            id="hybrid, speculating",
+        ),
+        pytest.param(
+            "0.5.20",
+            "",
+            [
+                "#running-req",
+                "#full token",
+                "full token usage",
+                "mamba num",
+                "mamba usage",
+                "cuda graph",
+                "gen throughput (token/s)",
+                "#queue-req",
+            ],
+            id="hybrid, no speculation",
+        ),
     ],
-)  # fmt: skip
+)
 def test_decode_fields_in_order(version: str, words: str, expected: list[str]) -> None:
     lines, _ = decoded(launched(words, version), 256)
     assert list(fields(lines[-1])) == expected

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from standin_process import MODEL, QUICK, READY, SPECULATION, free_port, serving, started
 from state.smoke import degenerate
 from tasks.practice.engine.install import QWEN, QWEN_WITHOUT_MTP
+from tests.engine_standin.standin_process import MODEL, QUICK, READY, SPECULATION, free_port, serving, started
 
 PREFIX = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)((?: (?:DP|TP)\d+)*)\] ")
 BATCH = re.compile(r"(Prefill|Decode) batch(?: \[(\d+)\])?(?:\.|,) (.*?)(?:, )?$")
@@ -245,18 +245,36 @@ def test_a_killed_scheduler_takes_the_server_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "words", "status"),
     [
-        pytest.param({"fault": "crash-loading-draft", "rank": 2}, " TP2] Scheduler hit an exception: Traceback", -9,
-                     id="crash-loading-draft"),
-        pytest.param({"fault": "kv-too-small"}, "Not enough memory. Please try to increase --mem-fraction-static.", -9,
-                     id="kv-too-small"),
-        pytest.param({"fault": "cuda-oom"}, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", -9, id="cuda-oom"),
-        pytest.param({"fault": "graph-capture-failed"}, "Exception: Capture cuda graph failed:", -9, id="graph-capture-failed"),
+        pytest.param(
+            {"fault": "crash-loading-draft", "rank": 2},
+            " TP2] Scheduler hit an exception: Traceback",
+            -9,
+            id="crash-loading-draft",
+        ),
+        pytest.param(
+            {"fault": "kv-too-small"},
+            "Not enough memory. Please try to increase --mem-fraction-static.",
+            -9,
+            id="kv-too-small",
+        ),
+        pytest.param(
+            {"fault": "cuda-oom"}, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", -9, id="cuda-oom"
+        ),
+        pytest.param(
+            {"fault": "graph-capture-failed"}, "Exception: Capture cuda graph failed:", -9, id="graph-capture-failed"
+        ),
         pytest.param({"fault": "nccl-failed"}, "NCCL error in: ProcessGroupNCCL.cpp", -9, id="nccl-failed"),
-        pytest.param({"fault": "host-oom"}, "Rank 0 scheduler died during initialization (exit code: -9).", -9, id="host-oom"),
-        pytest.param({"fault": "warm-up-failed"}, "Initialization failed. warmup error: Traceback", -9, id="warm-up-failed"),
-        pytest.param({"fault": "exit-after-ready", "seconds": 0.05}, "crashed with exit code -9.", -9, id="exit-after-ready"),
+        pytest.param(
+            {"fault": "host-oom"}, "Rank 0 scheduler died during initialization (exit code: -9).", -9, id="host-oom"
+        ),
+        pytest.param(
+            {"fault": "warm-up-failed"}, "Initialization failed. warmup error: Traceback", -9, id="warm-up-failed"
+        ),
+        pytest.param(
+            {"fault": "exit-after-ready", "seconds": 0.05}, "crashed with exit code -9.", -9, id="exit-after-ready"
+        ),
     ],
-)  # fmt: skip
+)
 def test_faults_that_end_the_process(tmp_path: Path, fault: Mapping[str, object], words: str, status: int) -> None:
     with started(tmp_path, *MODEL, *SPECULATION, faults=[fault]) as standin:
         assert standin.end() == status
@@ -368,16 +386,28 @@ def test_memory_fractions_that_cannot_work(tmp_path: Path, fraction: str, words:
 @pytest.mark.parametrize(
     ("words", "status", "last"),
     [
-        pytest.param(("--speculative-bogus", "3"), 2, "sglang serve: error: unrecognized arguments: --speculative-bogus 3",
-                     id="unknown flag"),
-        pytest.param(("--speculative-algorithm", "MTP"), 1, "ValueError: Unknown speculative algorithm name: MTP",
-                     id="unknown algorithm"),
-        pytest.param((*SPECULATION[:-1], "/shared/models/none"), 1,
-                     "OSError: Incorrect path_or_model_id: '/shared/models/none'. Please provide either the path to a local"
-                     " folder or the repo_id of a model on the Hub.", id="no such draft"),
+        pytest.param(
+            ("--speculative-bogus", "3"),
+            2,
+            "sglang serve: error: unrecognized arguments: --speculative-bogus 3",
+            id="unknown flag",
+        ),
+        pytest.param(
+            ("--speculative-algorithm", "MTP"),
+            1,
+            "ValueError: Unknown speculative algorithm name: MTP",
+            id="unknown algorithm",
+        ),
+        pytest.param(
+            (*SPECULATION[:-1], "/shared/models/none"),
+            1,
+            "OSError: Incorrect path_or_model_id: '/shared/models/none'. Please provide either the path to a local"
+            " folder or the repo_id of a model on the Hub.",
+            id="no such draft",
+        ),
         pytest.param(("--help",), 0, "", id="help"),
     ],
-)  # fmt: skip
+)
 def test_refusals(tmp_path: Path, words: Sequence[str], status: int, last: str) -> None:
     with started(tmp_path, *MODEL, *words) as standin:
         assert standin.end() == status

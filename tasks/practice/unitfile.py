@@ -35,6 +35,7 @@ _SHOWN_UNITS = (
     ("us", 1),
 )
 INFINITY = 2**64 - 1
+_MINUTE = 60_000_000
 
 
 @dataclass(slots=True)
@@ -190,9 +191,14 @@ def format_span(microseconds: int) -> str:
         return "infinity"
     parts = []
     for unit, size in _SHOWN_UNITS:
-        if microseconds >= size:
-            parts.append(f"{microseconds // size}{unit}")
-            microseconds %= size
+        if microseconds < size:
+            continue
+        whole, rest = divmod(microseconds, size)
+        if rest and microseconds < _MINUTE:
+            digits = len(str(size)) - 1
+            return " ".join([*parts, f"{whole}.{rest:0{digits}d}{unit}"])
+        parts.append(f"{whole}{unit}")
+        microseconds = rest
     return " ".join(parts) or "0"
 
 

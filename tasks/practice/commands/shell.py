@@ -65,7 +65,8 @@ async def run(call: Call) -> Completed:
     name = own_name(call.words[0]) if call.words else ""
     if name in _WRAPPERS:
         return await _WRAPPERS[name](call)
-    return await call.machine.faults.around(call.words, lambda: _leaf(name, call))
+    words = (name, *call.words[1:]) if name else call.words
+    return await call.machine.faults.around(words, lambda: _leaf(name, call))
 
 
 async def _leaf(name: str, call: Call) -> Completed:
@@ -128,7 +129,7 @@ async def _shell(call: Call) -> Completed:
             try:
                 text = call.read(path).decode("utf-8", "replace")
             except OSError as error:
-                return said(call, f"0: cannot open {path}: {_dash(error)}", 2)
+                return said(call, f"0: cannot open {path}: {_dash(error, creating=False)}", 2)
             return await _script(call, text)
     return said(call, "only scripts that interlock wrote are understood here", 2)
 
@@ -167,26 +168,34 @@ async def _write_value(call: Call, name: str = "sh", path: str = "", value: str 
         call.must_write(path)
         real = call.files.resolve(call.absolute(path))
         if call.files.layer(real) is None:
-            call.files.write(real, value)
-            return ok()
+            return _stored(call, name, real, value)
         call.files.lstat(real)
     except OSError as error:
-        return Completed(2, b"", f"{name}: 1: cannot create {path}: {_dash(error)}\n".encode())
+        return Completed(2, b"", f"{name}: 1: cannot create {path}: {_dash(error, creating=True)}\n".encode())
     try:
         if value:
             await call.machine.pci.write(real, value)
-    except OSError as error:
-        return Completed(1, b"", f"{name}: 1: printf: I/O error: {words_of(error)}\n".encode())
+    except OSError:  # dash does not say which
+        return Completed(1, b"", f"{name}: 1: printf: printf: I/O error\n".encode())
     return ok()
 
 
-def _dash(error: OSError) -> str:
-    """dash shortens the reasons for a missing file."""
-    reasons = {
-        2: "Directory nonexistent" if isinstance(error, NotADirectoryError) else "No such file",
-        13: "Permission denied",
-    }
-    return reasons.get(error.errno or 0, words_of(error))
+def _stored(call: Call, name: str, real: str, value: str) -> Completed:
+    fresh = not call.files.exists(real)
+    try:
+        call.files.write(real, value, owner=(call.user, call.user) if fresh else None)
+    except OSError:
+        if call.files.full:
+            return Completed(1, b"", f"{name}: 1: printf: printf: I/O error\n".encode())
+        raise
+    return ok()
+
+
+def _dash(error: OSError, *, creating: bool) -> str:
+    """dash's reasons; those about a path that is not there are its own."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return "Directory nonexistent" if creating else "No such file"
+    return words_of(error)
 
 
 _WRAPPERS: Table = {"sudo": _sudo, "timeout": _timeout, "sh": _shell, "dash": _shell}

@@ -1,0 +1,192 @@
+"""GPUs between drivers: sysfs as the kernel shows it, and what a bind, an unbind and a probe do."""
+
+import asyncio
+
+import pytest
+
+from tasks.argv import WRITE_VALUE
+from tasks.hosts.port import Completed
+from tasks.practice.host import PracticeMachine
+from tasks.practice.pci import audio, bridge, gpu
+from tests.practice.session import Session, acting
+from tests.practice.virtual_time import in_virtual_time
+
+ONE, TWO, SOUND = "0000:01:00.0", "0000:11:00.0", "0000:01:00.1"
+DRIVERS = "/sys/bus/pci/drivers"
+UNIT = "[Service]\nExecStart=/opt/app/run -m sglang.launch_server --tp-size 2\nKillMode=process\n"
+
+
+def session() -> Session:
+    functions = [gpu(ONE, 12), audio(SOUND, 12), gpu(TWO, 13), bridge("0000:00:01.1", 11)]
+    ranks = [["sglang::scheduler_TP0"], ["sglang::scheduler_TP1"]]
+    return Session(PracticeMachine(factory=acting(keeps=ranks), functions=functions))
+
+
+async def write(run: Session, path: str, value: str) -> Completed:
+    return await run("sh", "-c", WRITE_VALUE, "sh", path, value)
+
+
+async def driver(run: Session, address: str) -> str:
+    return (await run("readlink", "--", f"/sys/bus/pci/devices/{address}/driver")).text.strip().rpartition("/")[2]
+
+
+async def move(run: Session, address: str, before: str, after: str) -> None:
+    assert (await write(run, f"/sys/bus/pci/devices/{address}/driver_override", f"{after}\n")).status == 0
+    assert (await write(run, f"{DRIVERS}/{before}/unbind", address)).status == 0
+    assert (await write(run, "/sys/bus/pci/drivers_probe", address)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        pytest.param(("cat", "--", f"/sys/bus/pci/devices/{ONE}/class"), "0x030200\n", id="class"),
+        pytest.param(("cat", "--", f"/sys/bus/pci/devices/{SOUND}/class"), "0x040300\n", id="class-of-audio"),
+        pytest.param(("cat", "--", f"/sys/bus/pci/devices/{ONE}/driver_override"), "(null)\n", id="no-override"),
+        pytest.param(
+            ("readlink", "--", f"/sys/bus/pci/devices/{ONE}/driver"), "../../../bus/pci/drivers/nvidia\n", id="driver"
+        ),
+        pytest.param(
+            ("readlink", "-f", "--", f"/sys/bus/pci/devices/{ONE}/iommu_group"),
+            "/sys/kernel/iommu_groups/12\n",
+            id="group",
+        ),
+        pytest.param(("cat", "--", "/sys/kernel/iommu_groups/12/type"), "DMA-FQ\n", id="domain-type"),
+        pytest.param(("ls", "--", "/sys/kernel/iommu_groups/12/devices"), f"{ONE}\n{SOUND}\n", id="members"),
+        pytest.param(("ls", "--", "/sys/bus/pci/devices"), f"0000:00:01.1\n{ONE}\n{SOUND}\n{TWO}\n", id="devices"),
+    ],
+)
+@in_virtual_time
+async def test_sysfs_reads(words: tuple[str, ...], out: str) -> None:
+    done = await session()(*words)
+    assert (done.status, done.text) == (0, out)
+
+
+@in_virtual_time
+async def test_a_function_moves_by_override_unbind_and_probe_and_back() -> None:
+    run = session()
+    await move(run, ONE, "nvidia", "vfio-pci")
+    assert await driver(run, ONE) == "vfio-pci"
+    assert (await run("ls", "--", "/dev/vfio")).text == "12\nvfio\n"
+    smi = await run("nvidia-smi", "--query-gpu=pci.bus_id,uuid,memory.used", "--format=csv,noheader,nounits")
+    assert smi.text == f"00000000:11:00.0, {run.machine.pci.functions[TWO].uuid}, 4\n"
+    await move(run, ONE, "vfio-pci", "nvidia")
+    assert await driver(run, ONE) == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param(f"{DRIVERS}/vfio-pci/unbind", ONE, id="unbind-from-a-driver-it-is-not-on"),
+        pytest.param(f"{DRIVERS}/vfio-pci/bind", ONE, id="bind-while-bound"),
+        pytest.param("/sys/bus/pci/drivers_probe", "0000:ff:00.0", id="probe-of-nothing"),
+        pytest.param("/sys/kernel/iommu_groups/12/type", "identity", id="retype-while-bound"),
+        pytest.param("/sys/kernel/iommu_groups/12/type", "magic", id="no-such-type"),
+    ],
+)
+@in_virtual_time
+async def test_the_kernel_refuses_and_the_shell_does_not_say_why(path: str, value: str) -> None:
+    refused = await write(session(), path, value)
+    assert (refused.status, refused.stderr.decode()) == (1, "sh: 1: printf: printf: I/O error\n")
+
+
+@in_virtual_time
+async def test_an_attribute_that_is_not_there_cannot_be_created() -> None:
+    refused = await write(session(), "/sys/bus/pci/devices/0000:ff:00.0/driver_override", "vfio-pci")
+    assert (refused.status, refused.stderr.decode()) == (
+        2,
+        "sh: 1: cannot create /sys/bus/pci/devices/0000:ff:00.0/driver_override: Directory nonexistent\n",
+    )
+
+
+@in_virtual_time
+async def test_sysfs_is_roots_alone_to_write() -> None:
+    run = session()
+    run.user = "interlock"
+    refused = await write(run, f"{DRIVERS}/nvidia/unbind", ONE)
+    assert refused.stderr.decode() == f"sh: 1: cannot create {DRIVERS}/nvidia/unbind: Permission denied\n"
+    assert await driver(run, ONE) == "nvidia"
+
+
+@in_virtual_time
+async def test_a_held_device_blocks_its_unbind_until_the_holder_goes() -> None:
+    run = session()
+    pid = run.machine.add_stranger("nvidia-persistenced", devices=["/dev/nvidia0"])
+    bounded = await run("timeout", "20", "sh", "-c", WRITE_VALUE, "sh", f"{DRIVERS}/nvidia/unbind", ONE)
+    assert bounded.status == 124
+    assert await driver(run, ONE) == "nvidia"
+    waiting = asyncio.ensure_future(write(run, f"{DRIVERS}/nvidia/unbind", ONE))
+    await asyncio.sleep(5)
+    assert not waiting.done()
+    await run("kill", "-KILL", str(pid))
+    assert (await waiting).status == 0
+    assert await driver(run, ONE) == ""
+
+
+@in_virtual_time
+async def test_a_failed_probe_is_told_by_the_kernel_log_alone() -> None:
+    run = session()
+    run.machine.pci.refuse_probe[ONE, "nvidia"] = ["NVRM: GPU {address}: RmInitAdapter failed! (0x62:0x65:2018)"]
+    await move(run, ONE, "nvidia", "vfio-pci")
+    cursor = (
+        (await run("journalctl", "--no-pager", "--lines=0", "--show-cursor")).text.removeprefix("-- cursor: ").strip()
+    )
+    await move(run, ONE, "vfio-pci", "nvidia")
+    assert await driver(run, ONE) == ""
+    log = await run("journalctl", "--dmesg", "--output=cat", "--no-pager", f"--after-cursor={cursor}")
+    assert log.text == f"NVRM: GPU {ONE}: RmInitAdapter failed! (0x62:0x65:2018)\n"
+
+
+@in_virtual_time
+async def test_firmware_that_needs_translation_does_not_boot_behind_identity() -> None:
+    run = session()
+    await write(run, f"{DRIVERS}/nvidia/unbind", ONE)
+    await write(run, f"{DRIVERS}/snd_hda_intel/unbind", SOUND)
+    assert (await write(run, "/sys/kernel/iommu_groups/12/type", "identity\n")).status == 0
+    await write(run, "/sys/bus/pci/drivers_probe", ONE)
+    assert await driver(run, ONE) == ""
+    log = (await run("journalctl", "-k", "-o", "cat")).text
+    assert "Error code: 0x177" in log
+    assert f"nvidia: probe of {ONE} failed with error -1" in log
+
+
+@in_virtual_time
+async def test_ranks_hold_their_gpus_also_after_the_main_process_went() -> None:
+    run = session()
+    run.install("e.service", UNIT)
+    await run("systemctl", "start", "e.service")
+    apps = ("nvidia-smi", "--query-compute-apps=pid,used_memory,gpu_bus_id", "--format=csv,noheader,nounits")
+    held = "14364, 86141, 00000000:01:00.0\n14365, 86141, 00000000:11:00.0\n"
+    assert (await run(*apps)).text == held
+    await run("systemctl", "stop", "e.service")
+    assert (await run(*apps)).text == held
+    find = (
+        "find",
+        "/proc",
+        "-maxdepth",
+        "3",
+        "-path",
+        "/proc/[0-9]*/fd/*",
+        "-lname",
+        "/dev/nvidia*",
+        "-printf",
+        "%p %l\\n",
+    )
+    assert (await run(*find)).text.splitlines() == [
+        "/proc/14364/fd/3 /dev/nvidiactl",
+        "/proc/14364/fd/4 /dev/nvidia-uvm",
+        "/proc/14364/fd/5 /dev/nvidia0",
+        "/proc/14365/fd/3 /dev/nvidiactl",
+        "/proc/14365/fd/4 /dev/nvidia-uvm",
+        "/proc/14365/fd/5 /dev/nvidia1",
+    ]
+    await run("kill", "-KILL", "14364", "14365")
+    assert (await run(*apps)).text == ""
+
+
+@in_virtual_time
+async def test_a_boot_brings_every_function_back_to_its_own_driver() -> None:
+    run = session()
+    await move(run, ONE, "nvidia", "vfio-pci")
+    await run.machine.reboot()
+    assert await driver(run, ONE) == "nvidia"
+    assert (await run("cat", f"/sys/bus/pci/devices/{ONE}/driver_override")).text == "(null)\n"

@@ -4,18 +4,32 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy import Connection, Engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
 from state.store.tables import REVISIONS, VERSION_TABLE
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction on the same SQLite file."""
+
+CONNECT_TIMEOUT_S = 10.0
+IDLE_TRUSTED_S = 5.0
+"""For how long an idle connection to PostgreSQL is taken to be alive without being asked."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _SQLITE_PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
@@ -58,9 +72,36 @@ def create_engine(url: str) -> AsyncEngine:
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
-    return create_async_engine(
-        parsed, pool_pre_ping=True, connect_args={"timeout": 10, "command_timeout": BUSY_TIMEOUT_S}, **options
+    engine = create_async_engine(
+        parsed, connect_args={"timeout": CONNECT_TIMEOUT_S, "command_timeout": BUSY_TIMEOUT_S}, **options
     )
+    _discard_the_dead(engine.sync_engine)
+    return engine
+
+
+def _discard_the_dead(engine: Engine) -> None:
+    """Hand out no connection that the server has closed, and ask one that lay idle.
+
+    SQLAlchemy's own way, a question before every use, was measured to halve the rate of appends.
+    """
+
+    def rest(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["idle_since"] = monotonic()
+
+    def take(connection: Any, record: ConnectionPoolEntry, _: object) -> None:
+        idle = monotonic() - record.info.get("idle_since", monotonic())
+        if connection.driver_connection.is_closed() or (idle > IDLE_TRUSTED_S and not _answers(engine, connection)):
+            raise DisconnectionError
+
+    event.listen(engine, "checkin", rest)
+    event.listen(engine, "checkout", take)
+
+
+def _answers(engine: Engine, connection: Any) -> bool:
+    try:
+        return engine.dialect.do_ping(connection)
+    except (DisconnectionError, engine.dialect.loaded_dbapi.Error, OSError):
+        return False
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

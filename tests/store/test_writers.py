@@ -137,9 +137,13 @@ async def test_a_cancelled_append_leaves_the_store_usable(store_url: str, now: C
         assert found.events >= 12
 
 
+@pytest.mark.parametrize(
+    "trusted", [pytest.param(5.0, id="a-connection-just-used"), pytest.param(-1.0, id="one-that-lay-idle")]
+)
 async def test_a_server_that_ended_the_connection_is_met_by_a_new_one(
-    postgres_url: str, now: Callable[[], datetime]
+    postgres_url: str, now: Callable[[], datetime], monkeypatch: pytest.MonkeyPatch, trusted: float
 ) -> None:
+    monkeypatch.setattr("state.store.database.IDLE_TRUSTED_S", trusted)
     async with open_stores(postgres_url, now) as stores, open_stores(postgres_url, now) as others:
         async with others.engine.connect() as connection:
             mine = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"

@@ -27,7 +27,7 @@ LONGEST_COMMAND = (128 << 10) - 1
 """Bytes of one command: sshd hands it to the shell as one word, and Linux takes no longer one (MAX_ARG_STRLEN)."""
 
 _CLEAN = ("env", "LC_ALL=C")
-_SESSIONS = 10  # OpenSSH's default MaxSessions; more at once would be refused, so they wait here
+_SESSIONS = 10  # OpenSSH's default MaxSessions; what runs beyond that waits here, what is followed does not
 _FULL = (asyncssh.OPEN_CONNECT_FAILED, asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_RESOURCE_SHORTAGE)
 
 
@@ -129,12 +129,11 @@ class SshHost:
     @asynccontextmanager
     async def _follow(self, argv: Argv) -> AsyncIterator[AsyncIterator[bytes]]:
         session = Follow()
-        async with self._slots:
-            try:
-                await self._start(session, shlex.join((*_CLEAN, *elevate(argv, self._login.become))))
-                yield self._lines(argv, session)
-            finally:
-                session.end()
+        try:
+            await self._start(session, shlex.join((*_CLEAN, *elevate(argv, self._login.become))))
+            yield self._lines(argv, session)
+        finally:
+            session.end()
 
     async def _lines(self, argv: Argv, session: Follow) -> AsyncIterator[bytes]:
         async for line in session.lines():

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from state.errors import DeadlineExceeded, PrivilegeRefused
+from state.errors import DeadlineExceeded, HostUnreachable, PrivilegeRefused
 from tasks.hosts.port import Argv, Completed, Host
 from tests.hosts.reached import ADAPTERS, Reached
 
@@ -186,6 +186,15 @@ async def test_an_argv_that_does_not_end_is_given_up(reached: Reached) -> None:
         await reached.host.run_all([reached.slow], timeout_s=0.1)
     assert exceeded.value.seconds == 0.1
     assert (await run(reached.host, "true")).ok
+
+
+async def test_a_session_lost_mid_argv_is_said_and_the_effect_stays(reached: Reached) -> None:
+    path = f"{reached.directory}/made"
+    reached.lose_next()
+    with pytest.raises(HostUnreachable, match=r"^Cannot reach gpu-1 at .+: .+") as lost:
+        await run(reached.host, "mkdir", "--", path)
+    assert lost.value.retryable
+    assert (await run(reached.host, "stat", "--format", "%F", "--", path)).text == "directory\n"
 
 
 async def test_many_at_once(reached: Reached) -> None:

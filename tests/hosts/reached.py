@@ -15,6 +15,7 @@ from tasks.hosts.ssh import SshHost
 from tasks.hosts.ssh_options import Login
 from tasks.practice.host import PracticeMachine
 from tasks.practice.machine import Machine
+from tasks.practice.simulated import SimulatedHost
 from tasks.practice.sshd import PracticeSshd
 from tests.hosts.local_machine import LocalMachine
 
@@ -27,7 +28,8 @@ class Reached:
 
     `directory` exists there, empty and writable; `slow` does not end by itself within a second; `follow` goes on, and
     prints each line that `say` is given; `round_trips` counts execs where they can be counted; `serve` lets something
-    answer `GET /` with "pong" on a port of the host's loopback; `refused` is the same host whose sudo says no.
+    answer `GET /` with "pong" on a port of the host's loopback; `lose_next` lets the session be lost when the next argv
+    has been carried out, before its answer.
     """
 
     host: Host
@@ -36,6 +38,7 @@ class Reached:
     follow: Argv
     say: Callable[[str], Awaitable[None]]
     serve: Callable[[], AbstractAsyncContextManager[int]]
+    lose_next: Callable[[], None]
     round_trips: Callable[[], int] | None = None
 
 
@@ -104,9 +107,13 @@ async def local_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[R
 
     async with practice_sshd(LocalMachine(directory, sudo_allowed=sudo_allowed)) as sshd:
         host = SshHost("gpu-1", login(sshd, directory))
+
+        def lose_next() -> None:
+            sshd.lost_answers = 1
+
         try:
             slow, follow = Argv(("sleep", "30")), Argv(("tail", "-f", "-n", "+1", "--", str(log)))
-            yield Reached(host, str(work), slow, follow, say, pong, lambda: sshd.execs)
+            yield Reached(host, str(work), slow, follow, say, pong, lose_next, lambda: sshd.execs)
         finally:
             await host.aclose()
 
@@ -160,7 +167,11 @@ def reached_practice(host: Host, machine: PracticeMachine, round_trips: Callable
         await machine.systemd.stop("pong.service")
 
     follow = Argv(("journalctl", "--follow", "--no-tail", "--dmesg", "--output=cat"))
-    return Reached(host, f"/home/{USER}/work", Argv(("true", "slow")), follow, say, serve, round_trips)
+
+    def lose_next() -> None:
+        machine.faults.cut_after(lambda words: True)
+
+    return Reached(host, f"/home/{USER}/work", Argv(("true", "slow")), follow, say, serve, lose_next, round_trips)
 
 
 @asynccontextmanager
@@ -175,7 +186,16 @@ async def practice_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterato
                 await host.aclose()
 
 
+@asynccontextmanager
+async def practice_directly(directory: Path, sudo_allowed: bool) -> AsyncIterator[Reached]:
+    async with practice_machine(sudo_allowed) as machine:
+        yield reached_practice(SimulatedHost(machine, "gpu-1", USER), machine, None)
+
+
 ADAPTERS = {
+    "practice machine directly": Adapter(
+        practice_directly, {"thirty_reads_are_one_round_trip": "there is no connection to make round trips on"}
+    ),
     "local programs over SSH": Adapter(local_over_ssh),
     "practice machine over SSH": Adapter(practice_over_ssh),
 }

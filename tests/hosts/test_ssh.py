@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncssh
@@ -117,6 +118,20 @@ async def test_what_ran_when_the_connection_was_lost_is_not_run_again(
         await host.run_all([Argv(("touch", "once"))], timeout_s=5)
     assert lost.value.retryable
     assert machine.ran == [("touch", "once")]
+
+
+async def test_twenty_follows_do_not_keep_anything_from_running(host: SshHost) -> None:
+    async with AsyncExitStack() as stack, asyncio.timeout(20):
+        for _ in range(20):
+            await stack.enter_async_context(host.follow(Argv(("tail", "-f", "/dev/null"))))
+        assert await host.run_all([TRUE], timeout_s=5) == (Completed(0),)
+
+
+async def test_a_far_host_takes_its_time(sshd: PracticeSshd, host: SshHost) -> None:
+    sshd.delay_s = 0.05
+    began = asyncio.get_running_loop().time()
+    assert await host.run_all([TRUE] * 10, timeout_s=5) == (Completed(0),) * 10
+    assert 0.05 <= asyncio.get_running_loop().time() - began < 0.5
 
 
 async def test_a_stalled_sshd_is_given_up_in_time(sshd: PracticeSshd, host: SshHost, machine: LocalMachine) -> None:

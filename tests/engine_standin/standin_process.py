@@ -156,3 +156,4 @@ def serving(root: Path, *arguments: str, **options: Any) -> Iterator[StandIn]:
     with started(root, *arguments, **options) as standin:
         standin.wait_for(READY)
         yield standin
+        assert "asyncio" not in standin.text, standin.text[-3000:]  # the stand-in's own mistakes end up there

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from state.smoke import degenerate
@@ -171,6 +172,16 @@ def test_kept_connections_and_pipelined_requests(tmp_path: Path) -> None:
             received += part
     assert received.count(b"HTTP/1.1 200 OK") == 3
     assert b'"text":" 5"' in received
+
+
+def test_a_kept_connection_takes_one_request_after_another(tmp_path: Path) -> None:
+    with serving(tmp_path, *MODEL) as standin, httpx.Client(base_url=f"http://127.0.0.1:{standin.port}") as link:
+        for _ in range(5):
+            assert link.get("/health").status_code == 200
+            assert link.post("/generate", json={"text": "What is 2 + 3?"}).json()["text"] == " 5"
+        assert standin.text.count('"POST /generate HTTP/1.1" 200 OK') == 5
+        assert len(set(re.findall(r'(127.0.0.1:\d+) - "POST /generate', standin.text))) == 1
+        assert "Traceback" not in standin.text
 
 
 def test_a_stop_waits_for_requests_under_way(tmp_path: Path) -> None:

@@ -99,15 +99,14 @@ async def _while_connected(inbox: _Inbox, work: Awaitable[None]) -> bool:
     task, watch = asyncio.ensure_future(work), asyncio.ensure_future(inbox.closed())
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-            return False
-        task.result()
-        return True
+        done = task.done()
     finally:
         task.cancel()
         watch.cancel()
+        await asyncio.wait({task, watch})  # the watch must have let go of the stream before anybody reads again
+    if done:
+        task.result()
+    return done
 
 
 async def _read(inbox: _Inbox, writer: asyncio.StreamWriter, client: str) -> Request:

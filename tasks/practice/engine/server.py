@@ -7,7 +7,6 @@ import errno
 import os
 import signal
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -110,23 +109,29 @@ class ProcessWorld:
         leave_behind(title, texts, interval, seconds, keep)
 
 
-async def _live(launch: Launch, ranks: Sequence[RankProcess]) -> int:
+async def _live(launch: Launch, ranks: Sequence[RankProcess]) -> None:
     world = ProcessWorld(ranks)
     engine = Engine(launch, world)
     world.attach(engine)
     loop = asyncio.get_running_loop()
-    engine.on_serving(
-        lambda: [loop.add_signal_handler(number, engine.stop, number) for number in (signal.SIGTERM, signal.SIGINT)]
-    )
-    return await engine.run()
+
+    def mind_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, engine.stop, number)
+
+    engine.on_serving(mind_signals)
+    _end(await engine.run(), ranks)
 
 
-def serve(launch: Launch, ranks: Sequence[RankProcess]) -> None:
-    """Run to the end; does not come back. A negative status is a signal that the process sends itself."""
-    status = asyncio.run(_live(launch, ranks))
-    sys.stdout.flush()
+def _end(status: int, ranks: Sequence[RankProcess]) -> None:
+    """At once, before asyncio can complain about connections that are still open."""
     if status < 0:
         for rank in ranks:
             os.kill(rank.pid, signal.SIGKILL)
         os.kill(os.getpid(), -status)
     os._exit(status)
+
+
+def serve(launch: Launch, ranks: Sequence[RankProcess]) -> None:
+    """Run to the end; does not come back. A negative status is a signal that the process sends itself."""
+    asyncio.run(_live(launch, ranks))

@@ -39,6 +39,11 @@ class Login:
         self.pinned()
         endpoint(self.address)
 
+    @property
+    def where(self) -> str:
+        """The address as people are told it."""
+        return self.address if self.port is None else f"{endpoint(self.address)[0]}:{self.port}"
+
     def pinned(self) -> asyncssh.SSHKey | None:
         """The pinned host key; ValueError if its text is no public key."""
         if self.host_key is None:

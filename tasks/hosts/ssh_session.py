@@ -12,7 +12,8 @@ from state.errors import HostKeyMismatch, HostUnreachable, InterlockError
 from tasks.hosts.ssh_options import Login, Target, hop_target, target
 
 # What may pass by itself. A refused key or host key is not among them: knocking again only fills the host's log.
-_PASSING = (OSError, asyncssh.ConnectionLost)
+# ChannelOpenError is a jump host's word that it cannot reach the next one yet.
+_PASSING = (OSError, asyncssh.ConnectionLost, asyncssh.ChannelOpenError)
 _DEAD = (asyncssh.OPEN_CONNECT_FAILED, "SSH connection closed")  # asyncssh 2.24, of a channel that it could not ask for
 _CONNECTIONS = 10  # at most beside the first: one for each session, should sshd allow no more (MaxSessions 1)
 
@@ -105,7 +106,7 @@ class Session:
                 await link.aclose()
 
     def unreachable(self, detail: str) -> HostUnreachable:
-        return HostUnreachable(self.name, self.login.address, detail)
+        return HostUnreachable(self.name, self.login.where, detail)
 
     async def _reach(self) -> _Link:
         shown = _Shown()
@@ -139,20 +140,27 @@ class Session:
     def _translated(self, error: Exception, shown: _Shown) -> InterlockError:
         match error:
             case asyncssh.HostKeyNotVerifiable():
-                return HostKeyMismatch(self.name, self.login.address, self._key_detail(error, shown))
+                return HostKeyMismatch(self.name, self.login.where, self._key_detail(error, shown))
             case asyncssh.KeyExchangeFailed() if "host key" in error.reason:
-                return HostKeyMismatch(self.name, self.login.address, f"it has none of that type ({error.reason})")
+                return HostKeyMismatch(self.name, self.login.where, f"it has none of that type ({error.reason})")
+        if shown.hop:
+            detail = error.reason if isinstance(error, asyncssh.DisconnectError) else self._detail(error)
+            return self.unreachable(f"jump host {shown.hop}: {detail}")
+        return self.unreachable(self._detail(error))
+
+    def _detail(self, error: Exception) -> str:
+        match error:
             case asyncssh.PermissionDenied():
-                return self.unreachable(f"the key of user `{self.login.user}` was refused ({self._offered()})")
+                return f"the key of user `{self.login.user}` was refused ({self._offered()})"
             case TimeoutError():
-                return self.unreachable(f"no answer within {self.login.connect_timeout_s:g} s")
+                return f"no answer within {self.login.connect_timeout_s:g} s"
             case ConnectionRefusedError():
-                return self.unreachable("connection refused")
+                return "connection refused"
             case OSError():
-                return self.unreachable(error.strerror or str(error))
-            case asyncssh.DisconnectError():
-                return self.unreachable(error.reason)
-        return self.unreachable(str(error))
+                return error.strerror or str(error)
+            case asyncssh.DisconnectError() | asyncssh.ChannelOpenError():
+                return error.reason
+        return str(error)
 
     def _key_detail(self, error: asyncssh.HostKeyNotVerifiable, shown: _Shown) -> str:
         if not shown.fingerprint:

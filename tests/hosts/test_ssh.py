@@ -350,7 +350,17 @@ async def test_a_jump_host_is_gone_through_and_checked(
         (tmp_path / "known").write_text(f"[127.0.0.1]:{bastion.port} {bastion.host_public_key}\n")
         assert await host.run_all([TRUE], timeout_s=5) == (Completed(0),)
         await host.aclose()
-        assert (bastion.streams, bastion.execs, sshd.execs) == (1, 0, 1)
+        naps = Naps()
+        host = SshHost("gpu-1", login(sshd, tmp_path, port=1, config=(str(tmp_path / "config"),)), sleep=naps)
+        assert str(await refusal_of(host)).startswith(
+            "Cannot reach gpu-1 at 127.0.0.1:1: [Errno 111] Connect call failed"
+        )
+        assert len(naps.slept) == 3
+        bastion.users = ()
+        host = SshHost("gpu-1", login(sshd, tmp_path, config=(str(tmp_path / "config"),)))
+        assert "jump host bastion: Permission denied for user interlock" in str(await refusal_of(host))
+        bastion.users = {"interlock"}
+        assert (bastion.streams, bastion.execs, sshd.execs) == (5, 0, 1)
 
 
 async def test_a_port_that_nobody_listens_on_is_tried_some_times(sshd: PracticeSshd, tmp_path: Path) -> None:

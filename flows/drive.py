@@ -16,10 +16,18 @@ Act = Callable[[Action], Awaitable[object]]
 """Attempts an action, again while its errors are retryable; everything it learns is in the history when it returns."""
 
 
-async def drive(history: History, act: Act) -> Rollout:
+Until = Callable[[Action], bool]
+"""Whether to stop before an action: the rest is somebody else's."""
+
+
+def never(_action: Action) -> bool:
+    return False
+
+
+async def drive(history: History, act: Act, until: Until = never) -> Rollout:
     """Go on with the rollout until nothing is left to do. Needs nothing but the stream, wherever it was left."""
     await history.load()
-    while (action := next_action(history.rollout)) is not None:
+    while (action := next_action(history.rollout)) is not None and not until(action):
         await act(action)
     return history.rollout
 

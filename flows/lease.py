@@ -11,11 +11,14 @@ from state.manifest.model import HostSpec
 from tasks.mark import mark
 
 
-def subjects(requested: RolloutRequested) -> Mapping[str, str | None]:
-    """Stream of each lease -> the host's name in the manifest, None for the service itself."""
+def subjects(requested: RolloutRequested) -> Mapping[str, tuple[str, ...]]:
+    """Stream of each lease -> the names that the manifest has for that host; none for the service itself."""
     touched = {requested.revision.unit_host, requested.revision.gpu_host or requested.revision.unit_host}
-    hosts: dict[str, str | None] = {host_stream(requested.hosts[name]): name for name in sorted(touched)}
-    return {f"service-lease-{requested.service}": None, **hosts}
+    streams: dict[str, tuple[str, ...]] = {f"service-lease-{requested.service}": ()}
+    for name in sorted(touched):
+        stream = host_stream(requested.hosts[name])
+        streams[stream] = (*streams.get(stream, ()), name)
+    return streams
 
 
 def host_stream(spec: HostSpec) -> str:
@@ -40,10 +43,9 @@ async def _take(
 ) -> LeaseTaken:
     fencing: dict[str, int] = {}
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
-    for stream, host in subjects(requested).items():
+    for stream, names in subjects(requested).items():
         lease = await _append(ports, requested, stream, until, again)
-        if host is not None:
-            fencing[host] = lease.version
+        fencing |= dict.fromkeys(names, lease.version)
     reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number)])
     return LeaseTaken(
         action=key, attempt=attempt, holder=ports.holder, until=until, fencing=fencing, reverted=reverted if again else ()

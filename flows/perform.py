@@ -105,6 +105,7 @@ async def _preflight(work: Work) -> Event:
 async def _baseline(work: Work) -> Event:
     observed = await observe(work.host, work.gpu_host, work.revision)
     taken = await baseline.take(work.host, work.engine, work.plan.previous, observed)
+    gpu_cursor = await baseline.cursor(work.gpu_host) if work.gpu_host and work.revision.drivers else ""
     return BaselineRecorded(
         action=work.action.key,
         attempt=work.attempt,
@@ -113,6 +114,7 @@ async def _baseline(work: Work) -> Event:
         invocation=taken.invocation,
         main_pid=taken.main_pid,
         pids=taken.pids,
+        gpu_cursor=gpu_cursor,
         evidence=await keep(work.ports.evidence, taken.items),
     )
 

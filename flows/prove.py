@@ -109,6 +109,7 @@ def started_of(rollout: Rollout) -> Started:
         restarts=int(service.get("restarts", 0)),
         old_pids=tuple(sorted(old - {int(service["main_pid"])})),
         kernel_cursor=str(service.get("cursor", "")),
+        gpu_cursor=rollout.baseline.gpu_cursor if rollout.baseline else "",
     )
 
 

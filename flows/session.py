@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import anyio
 
-from flows.drive import Act, Perform, drive
+from flows.drive import Act, Perform, Until, drive, never
 from flows.history import History
 from flows.keepalive import kept_alive
 from flows.perform import performer
@@ -13,6 +13,7 @@ from flows.ports import Ports, opened
 from flows.retrying import retrying
 from state.errors import VersionConflict
 from state.events import CancelRequested, RolloutRequested, RolloutResumed
+from state.next_action import next_action
 from state.rollout import Rollout
 
 Skin = Callable[[History, Perform], Act]
@@ -21,32 +22,42 @@ Skin = Callable[[History, Perform], Act]
 
 async def begin(ports: Ports, requested: RolloutRequested, skin: Skin = retrying) -> Rollout:
     """Record the request and drive it to its end. Cancellation is turned into a safe end first, then raised again."""
+    return await go_on(await requested_history(ports, requested), skin)
+
+
+async def requested_history(ports: Ports, requested: RolloutRequested) -> History:
+    """The new stream, its request recorded."""
     history = History(ports, requested.rollout)
     await history.record(requested)
-    return await _driven(history, skin)
+    return history
 
 
 async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollout:
     """Go on with a rollout that another orchestrator left. Raises NotFound, HistoryCorrupt."""
     history = History(ports, rollout_id)
     rollout = await history.load()
-    if rollout.concluded is None or (rollout.leased and rollout.concluded.outcome != "stranded"):
+    if unfinished(rollout):
         await history.record(RolloutResumed(session=rollout.session + 1, actor=ports.holder))
-    return await _driven(history, skin)
+    return await go_on(history, skin)
 
 
-async def _driven(history: History, skin: Skin) -> Rollout:
+def unfinished(rollout: Rollout) -> bool:
+    return next_action(rollout) is not None
+
+
+async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollout:
+    """Drive the rollout from where its history stands, to its end or to the first action that `until` names."""
     requested = history.rollout.requested
     assert requested is not None  # every stream begins with it
     async with opened(history.ports, requested.hosts) as hosts:
         act = skin(history, performer(history.ports, hosts))
         async with kept_alive(history, hosts):
-            return await _to_a_safe_end(history, act)
+            return await _to_a_safe_end(history, act, until)
 
 
-async def _to_a_safe_end(history: History, act: Act) -> Rollout:
+async def _to_a_safe_end(history: History, act: Act, until: Until) -> Rollout:
     try:
-        return await drive(history, act)
+        return await drive(history, act, until)
     except asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
             await _record_cancellation(history)

@@ -13,7 +13,7 @@ from state.inspection.report import Boot, LogReport
 from state.target import Target
 
 JOURNAL, UNIT, CMDLINE, ENVIRON, CONTEXT = "journal", "unit", "cmdline", "environ", "context"
-LISTENERS, PROCESSES, DRIVERS, KERNEL = "listeners", "processes", "drivers", "kernel"
+LISTENERS, PROCESSES, DRIVERS, KERNEL, KERNEL_GPU = "listeners", "processes", "drivers", "kernel", "kernel-gpu"
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,10 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
         text = "; ".join(wrong) or f"{len(target.drivers)} devices on the drivers asked for"
         yield Fact(metric="gpu.drivers", value=drivers, text=text, evidence=evidence.cite(DRIVERS))
     if KERNEL in evidence:
-        faults = read_kernel(evidence.items[KERNEL].splitlines()).faults
+        logs = [evidence.items[name] for name in (KERNEL, KERNEL_GPU) if name in evidence]
+        faults = [fault for log in logs for fault in read_kernel(log.splitlines()).faults]
         text = "; ".join(f"{f.code} {f.device or ''}: {f.text}" for f in faults[:3]) or "no fault in the kernel log since the start"
-        yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL))
+        yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
 
 
 def _argv_text(words: list[str]) -> str:

@@ -9,6 +9,7 @@ from state.target import Target
 from tasks import argv
 from tasks.endpoint import Endpoint
 from tasks.hosts.port import Host
+from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
 from tasks.verification import Items, Started, read_start
@@ -48,10 +49,16 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
 
 
-async def freeze(host: Host, unit: str, cursor: str) -> Items:
+async def cursor(host: Host) -> str:
+    """Where the host's journal ends now."""
+    (end,) = await host.run_all([argv.journal_end()], timeout_s=READ_TIMEOUT_S)
+    return cursor_of(end.text)
+
+
+async def freeze(host: Host, unit: str, since: str) -> Items:
     """The journal since the start and the unit's state, before anything of it is undone."""
     shown, journal, kernel = await host.run_all(
-        [argv.show(unit), argv.journal(unit, after=cursor), argv.kernel_log(after=cursor)], timeout_s=READ_TIMEOUT_S
+        [argv.show(unit), argv.journal(unit, after=since), argv.kernel_log(after=since)], timeout_s=READ_TIMEOUT_S
     )
     items: Items = {"unit": (shown.stdout, "text/plain")}
     if journal.ok:

@@ -33,6 +33,7 @@ class Started:
     restarts: int = 0
     old_pids: tuple[int, ...] = ()
     kernel_cursor: str = ""
+    gpu_cursor: str = ""
 
     def context(self) -> bytes:
         known = {
@@ -57,6 +58,9 @@ async def gather(
     if gpu_host is not None and target.drivers:
         seen = await observe_gpus(gpu_host, sorted(target.drivers))
         items["drivers"] = (_json({gpu.address: gpu.driver for gpu in seen}), "application/json")
+    if gpu_host is not None and gpu_host is not host and started.gpu_cursor:
+        (log,) = await gpu_host.run_all([argv.kernel_log(after=started.gpu_cursor)], timeout_s=READ_TIMEOUT_S)
+        items["kernel-gpu"] = (log.stdout, "text/plain")
     return items
 
 

@@ -1,0 +1,199 @@
+"""The command line: parse, call one function, print, and end with the exit code that the error's type says."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from state.errors import InterlockError
+
+app = typer.Typer(
+    name="interlock",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Takes a self-hosted LLM service from one configuration to another, proves it, or puts the old one back.",
+)
+db = typer.Typer(no_args_is_help=True, help="The event store's schema.")
+app.add_typer(db, name="db")
+
+ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A manifest file (YAML).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of pages for people.")]
+Bare = Annotated[bool, typer.Option("--bare", help="Run the same loop without Prefect.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
+RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's id, or its beginning.")]
+
+
+def main() -> None:
+    """Exit codes: 0 done, 1 failed but safe, 2 usage or manifest, 3 refused (nothing touched), 4 stranded, 130 interrupted."""
+    try:
+        app()
+    except InterlockError as error:
+        sys.exit(report(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def report(error: InterlockError) -> int:
+    """The sentence and the hint on standard error; the exit code."""
+    print(f"error: {error}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=False)
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run to the end and exit with its code; a cancelled run has reached a safe end first."""
+    try:
+        code = asyncio.run(work)
+    except asyncio.CancelledError:
+        code = 130
+    raise typer.Exit(code)
+
+
+@app.command()
+def plan(
+    manifest: ManifestPath,
+    as_json: AsJson = False,
+    claims: Annotated[bool, typer.Option("--claims", help="List the claims that will be judged.")] = False,
+) -> None:
+    """Show what would be done, changing nothing."""
+    from deployments import run as commands
+
+    run(commands.plan(console(), commands.read_manifest(manifest), as_json=as_json, claims=claims))
+
+
+@app.command()
+def apply(
+    manifest: ManifestPath,
+    as_json: AsJson = False,
+    bare: Bare = False,
+    reason: Reason = "applied from the command line",
+    reviewed: Annotated[str, typer.Option("--plan", help="Refuse unless the plan has this digest (or its beginning).")] = "",
+) -> None:
+    """Bring the service to its manifest; prove it, or put the old one back."""
+    from deployments import run as commands
+
+    read = commands.read_manifest(manifest)
+    run(
+        commands.run_manifest(
+            console(), read, "rollout", reason=reason, reviewed=reviewed or None, bare=bare, as_json=as_json
+        )
+    )
+
+
+@app.command()
+def verify(manifest: ManifestPath, as_json: AsJson = False, bare: Bare = False, reason: Reason = "verified from the command line") -> None:
+    """Judge what runs now by the manifest's claims, changing nothing."""
+    from deployments import run as commands
+
+    read = commands.read_manifest(manifest)
+    run(commands.run_manifest(console(), read, "verify", reason=reason, reviewed=None, bare=bare, as_json=as_json))
+
+
+@app.command()
+def rollback(
+    service: Annotated[str, typer.Argument(help="The service's name.")],
+    to: Annotated[str, typer.Option("--to", help="A proven revision's digest, or its beginning.")] = "",
+    as_json: AsJson = False,
+    bare: Bare = False,
+    reason: Reason = "rolled back from the command line",
+) -> None:
+    """Take a service back to the revision that was proven before, or to a named one."""
+    from deployments import run as commands
+
+    run(commands.roll_back(console(), service, to=to, reason=reason, bare=bare, as_json=as_json))
+
+
+@app.command()
+def recover(
+    rollout: Annotated[str, typer.Argument(help="One rollout; all unfinished ones if left out.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Go on with rollouts that an orchestrator left unfinished."""
+    from deployments import run as commands
+
+    run(commands.recover(console(), rollout, as_json=as_json))
+
+
+@app.command()
+def history(
+    service: Annotated[str, typer.Argument(help="Only this service's.")] = "",
+    as_json: AsJson = False,
+    verify_digests: Annotated[bool, typer.Option("--verify", help="Check the digest of every event.")] = False,
+) -> None:
+    """List rollouts, newest last."""
+    from deployments import past
+
+    run(past.history(console(), service, as_json=as_json, verify=verify_digests))
+
+
+@app.command()
+def show(rollout: RolloutId, as_json: AsJson = False) -> None:
+    """Tell one rollout whole: timeline, claims, end."""
+    from deployments import run as commands
+
+    run(commands.show(console(), rollout, as_json=as_json))
+
+
+@app.command()
+def replay(
+    rollout: Annotated[str, typer.Argument(help="One rollout to narrate and judge anew.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every history: digests, projections, judgements.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay history: narrate it, judge its evidence by today's rules, rebuild what is derived from it."""
+    from deployments import past
+
+    run(past.replay(console(), rollout, everything=everything, as_json=as_json))
+
+
+@app.command()
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")],
+    kind: Annotated[str, typer.Option(help="auto, log, kernel, unit, metrics, server-info or answer.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, sglang or vllm.")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Read one artefact offline and say what it proves."""
+    from deployments.inspect import inspect as inspect_file
+
+    raise typer.Exit(inspect_file(file, kind, engine, as_json))
+
+
+@app.command()
+def demo(
+    as_json: AsJson = False,
+    bare: Bare = False,
+    keep: Annotated[str, typer.Option("--keep", help="Keep the practice host's files and the database in this folder.")] = "",
+) -> None:
+    """Two rollouts on a practice host over real SSH: one that is proven, one that is put back."""
+    from deployments import demo as demonstration
+
+    run(demonstration.demo(console(), as_json=as_json, bare=bare, keep=keep))
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the event store's schema to this release."""
+    from deployments import past
+
+    run(past.db_upgrade())
+
+
+@db.command()
+def check() -> None:
+    """Say whether the event store's schema is this release's."""
+    from deployments import past
+
+    run(past.db_check())

@@ -1,0 +1,90 @@
+"""Pages for people: the plan, the claims with their evidence, the end, the history. Rich tables; no colour off a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from state.claims import PLANES, Claim, Verdict
+from state.events import RolloutConcluded
+from state.narrative import Line, Mark
+from state.plan import Plan
+
+MARKS: dict[Mark, tuple[str, str]] = {"done": ("✓", "green"), "failed": ("✗", "red"), "note": ("·", "cyan")}
+OUTCOMES = {"held": ("✓ held", "green"), "refuted": ("✗ refuted", "bold red"), "inconclusive": ("? open", "yellow")}
+
+
+def show_plan(console: Console, plan: Plan, digest: str) -> None:
+    """What will happen, and why it is safe."""
+    console.print(f"[bold]Plan[/] for [bold]{escape(plan.service)}[/] → revision {plan.revision[:12]}   (plan {digest[:12]})")
+    if plan.unchanged:
+        console.print(f"  nothing to do: {escape(plan.unchanged)}")
+        return
+    for number, sentence in enumerate(plan.changes, 1):
+        console.print(f"  {number}. {escape(sentence)}", highlight=False)
+    known = f"about {plan.dark_s:.0f} s, as in {plan.dark_basis}" if plan.dark_s is not None else "not known yet for this service"
+    console.print(f"  without an answer meanwhile: {escape(known)}", highlight=False)
+    previous = "the old revision is put back and proven by its own claims" if plan.previous_good else (
+        "files and drivers are put back; nothing runs now that could be proven again"
+    )  # fmt: skip
+    console.print(f"  if a claim is refuted: {previous}", highlight=False)
+    console.print(f"  claims: {len(plan.claims)} ({_by_plane(plan.claims)})", highlight=False)
+
+
+def show_claims(console: Console, claims: Sequence[Claim]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, title="Claims to be proven", title_justify="left")
+    for column in ("plane", "claim", "statement", "read from", "needs"):
+        table.add_column(column, overflow="fold")
+    for claim in claims:
+        table.add_row(claim.plane, claim.name, Text(claim.statement), claim.source, f"{claim.minimum_sample}")
+    console.print(table)
+
+
+def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str) -> None:
+    """The claims table: outcome, statement, and the evidence in words."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table.add_column("plane", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("claim", overflow="fold", ratio=2)
+    table.add_column("evidence", overflow="fold", ratio=3)
+    for verdict in sorted(verdicts, key=lambda v: PLANES.index(v.plane)):
+        word, style = OUTCOMES[verdict.outcome]
+        evidence = Text(_clipped(verdict.reason))
+        if verdict.remedy:
+            evidence.append(f"\n→ {verdict.remedy}", style="italic")
+        table.add_row(verdict.plane, Text(word, style=style), Text(verdict.statement), evidence)
+    console.print(table)
+
+
+def show_line(console: Console, line: Line) -> None:
+    sign, style = MARKS[line.mark]
+    text = Text.assemble((f"{line.after_s:7.1f} s ", "dim"), (sign, style), (f" {line.title:<18} ", "bold"), _clipped(line.text, 400))
+    console.print(text)
+
+
+def show_timeline(console: Console, lines: Iterable[Line]) -> None:
+    for line in lines:
+        show_line(console, line)
+
+
+def show_end(console: Console, concluded: RolloutConcluded, rollout: str) -> None:
+    style = "green" if concluded.exit_code == 0 else "bold red" if concluded.exit_code == 4 else "yellow"
+    text = Text.assemble((concluded.outcome.upper(), style), f"  {concluded.summary}")
+    console.print(text)
+    if concluded.next_argvs:
+        console.print("Next, by hand:")
+        for argv in concluded.next_argvs:
+            console.print(f"  {argv}", highlight=False, markup=False)
+    console.print(f"rollout {rollout}: `interlock show {rollout}` tells it whole", style="dim", highlight=False)
+
+
+def _by_plane(claims: Sequence[Claim]) -> str:
+    counts = {plane: sum(c.plane == plane for c in claims) for plane in PLANES}
+    return ", ".join(f"{plane} {count}" for plane, count in counts.items() if count)
+
+
+def _clipped(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,69 @@
+"""Requests: what a rollout is asked for, from a manifest or from what was proven before."""
+
+import secrets
+from collections.abc import Mapping
+
+from flows.history import History
+from flows.ports import Ports
+from state.errors import NotFound, Refused
+from state.events import Purpose, RolloutRequested
+from state.leases import proven
+from state.manifest.model import HostSpec, Manifest
+from state.revision import Revision, render
+
+
+def new_id() -> str:
+    """Twelve hex digits; short enough to read out, long enough not to meet again."""
+    return secrets.token_hex(6)
+
+
+def from_manifest(
+    ports: Ports, manifest: Manifest, purpose: Purpose, reason: str, reviewed_plan: str | None = None
+) -> RolloutRequested:
+    """Raises UsageInvalid for an engine that is not known, Refused for a policy that this release does not have."""
+    revision = render(manifest)
+    if revision.policy.inconclusive == "hold":
+        raise Refused(
+            "policy.inconclusive: `hold` needs somebody to ask, and this release has nobody yet",
+            hint="use `rollback` (the default) or `accept`",
+        )
+    return RolloutRequested(
+        rollout=new_id(),
+        service=manifest.service,
+        purpose=purpose,
+        revision=revision,
+        hosts=dict(manifest.hosts),
+        actor=ports.holder,
+        reason=reason,
+        reviewed_plan=reviewed_plan,
+    )
+
+
+async def to_proven(
+    ports: Ports, service: str, hosts: Mapping[str, HostSpec] | None, to: str, reason: str
+) -> RolloutRequested:
+    """A rollback of a service: to the revision whose digest begins with `to`, or to the last proven one before the
+    newest. Raises NotFound when there is none."""
+    history = proven(await ports.events.read(f"service-{service}"))
+    wanted = _chosen([event.revision for event in history], to)
+    if wanted is None:
+        raise NotFound("proven revision", to or f"before the present one of {service}", hint=f"`interlock history {service}` lists them")
+    if hosts is None:
+        hosts = await _hosts_of(ports, next(e.rollout for e in reversed(history) if e.revision.digest == wanted.digest))
+    return RolloutRequested(
+        rollout=new_id(), service=service, purpose="rollback", revision=wanted, hosts=dict(hosts), actor=ports.holder, reason=reason
+    )
+
+
+def _chosen(revisions: list[Revision], to: str) -> Revision | None:
+    if to:
+        return next((r for r in reversed(revisions) if r.digest.startswith(to)), None)
+    newest = revisions[-1].digest if revisions else ""
+    return next((r for r in reversed(revisions) if r.digest != newest), None)
+
+
+async def _hosts_of(ports: Ports, rollout: str) -> Mapping[str, HostSpec]:
+    requested = (await History(ports, rollout).load()).requested
+    if requested is None:
+        raise NotFound("rollout", rollout)
+    return requested.hosts

@@ -1,0 +1,207 @@
+"""A scene to practise on: a serving host with an engine and a hand-written unit, a GPU host, and their manifests."""
+
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import yaml
+
+from state.manifest.model import HostSpec
+from tasks.hosts.port import Host
+from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, engine_files, install_in
+from tasks.practice.engine.memory import memory_engine
+from tasks.practice.host import PracticeMachine
+from tasks.practice.pci import gpu
+from tasks.practice.simulated import SimulatedHost
+from tasks.practice.sshd import PracticeSshd
+
+UNIT = "sglang-qwen.service"
+UNIT_FILE = f"/etc/systemd/system/{UNIT}"
+USER = "interlock"
+SERVING_GPUS = ("0000:01:00.0", "0000:11:00.0", "0000:61:00.0", "0000:71:00.0")
+GUEST_GPUS = ("0000:81:00.0", "0000:91:00.0", "0000:e1:00.0", "0000:f1:00.0")
+
+_UNIT_TEXT = """[Unit]
+Description=SGLang Qwen3.5-122B-A10B
+
+[Service]
+User=sglang
+Environment=NCCL_P2P_DISABLE=1
+ExecStart=/opt/sglang/bin/python -m sglang.launch_server --model-path {model} --host 127.0.0.1 --port {port} \\
+    --tp-size 4 --mem-fraction-static 0.85
+KillMode={kill_mode}
+TimeoutStopSec={stop_s:g}
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+@dataclass
+class Scene:
+    """`serving` runs the engine, `hypervisor` has the GPUs; `specs` say how they are reached, `key` with which key."""
+
+    serving: PracticeMachine
+    hypervisor: PracticeMachine
+    port: int
+    specs: Mapping[str, HostSpec]
+    key: Path | None = None
+    doors: Mapping[str, PracticeSshd] | None = None
+
+    def open_host(self, name: str, spec: HostSpec) -> Host:
+        """The direct adapter, for scenes without SSH."""
+        machine = self.serving if name == "serving" else self.hypervisor
+        return SimulatedHost(machine, name, spec.user, spec.become)
+
+    def script_faults(self, *faults: Mapping[str, object]) -> None:
+        """Faults of the engine's next start."""
+        install_in(
+            self.serving.files, {p: f for p, f in engine_files(faults=faults).items() if p.endswith("faults.json")}
+        )
+
+    def manifest(self, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
+        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map), with `changes`
+        merged over it and `arguments` over its engine arguments."""
+        wanted = seed_manifest(self.specs, self.port)
+        wanted["engine"]["arguments"] |= arguments or {}
+        wanted["engine"]["arguments"] = {k: v for k, v in wanted["engine"]["arguments"].items() if v is not None}
+        return yaml.safe_dump(_merged(wanted, changes), sort_keys=False, allow_unicode=True)
+
+
+def seed_manifest(specs: Mapping[str, HostSpec], port: int) -> dict[str, Any]:
+    """The configuration that started the project, as a manifest."""
+    return {
+        "interlock": 1,
+        "service": "qwen35-122b",
+        "hosts": {name: spec.model_dump(exclude_none=True) for name, spec in specs.items()},
+        "unit": {
+            "host": "serving",
+            "name": UNIT,
+            "user": "sglang",
+            "description": "SGLang Qwen3.5-122B-A10B (MTP enabled)",
+            "environment": {"NCCL_P2P_DISABLE": "1"},
+            "stop": {"timeout": "20s"},
+        },
+        "engine": {
+            "kind": "sglang",
+            "command": ["/opt/sglang/bin/python", "-m", "sglang.launch_server"],
+            "endpoint": f"http://127.0.0.1:{port}",
+            "arguments": {
+                "model_path": QWEN.path,
+                "host": "127.0.0.1",
+                "port": port,
+                "tp_size": 4,
+                "mem_fraction_static": 0.75,
+                "speculative_algorithm": "NEXTN",
+                "speculative_num_steps": 5,
+                "speculative_eagle_topk": 1,
+                "speculative_num_draft_tokens": 6,
+                "speculative_draft_model_path": QWEN_MTP.path,
+            },
+        },
+        "gpus": {"host": "hypervisor", "drivers": {"nvidia": list(SERVING_GPUS), "vfio-pci": list(GUEST_GPUS)}},
+        "readiness": {"timeout": "60s"},
+        "claims": [{"claim": "accept-length", "at_least": 2.0, "confidence": 0.95, "within": "1m"}],
+        "policy": {"timer": "60s"},
+    }
+
+
+@asynccontextmanager
+async def scene(
+    root: Path | None,
+    *,
+    over_ssh: bool = True,
+    faults: Sequence[Mapping[str, object]] = (),
+    settings: Mapping[str, object] | None = None,
+    version: str | None = None,
+    kill_mode: str = "control-group",
+    started: bool = True,
+    port: int | None = None,
+) -> AsyncIterator[Scene]:
+    """Two practice hosts, the service running without speculation. With `root` the engine is a real child process and
+    the hosts' files lie below it; without, everything is in memory and obeys the event loop's time."""
+    port = port or (free_port() if root else 30_000)
+    async with AsyncExitStack() as stack:
+        serving = PracticeMachine(
+            "llm-two", root=_below(root, "serving"), factory=None if root else memory_engine
+        )
+        hypervisor = PracticeMachine("pve-one", root=_below(root, "hypervisor"), functions=_gpus())
+        stack.push_async_callback(serving.aclose)
+        stack.push_async_callback(hypervisor.aclose)
+        _furnish(serving, faults, settings, version, kill_mode, port)
+        made = Scene(serving, hypervisor, port, _direct_specs())
+        if over_ssh and root:
+            await _open_doors(stack, made, root)
+        if started:
+            await serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", UNIT), user=USER)
+        yield made
+
+
+def _furnish(
+    serving: PracticeMachine,
+    faults: Sequence[Mapping[str, object]],
+    settings: Mapping[str, object] | None,
+    version: str | None,
+    kill_mode: str,
+    port: int,
+) -> None:
+    chosen = {"version": version} if version else {}
+    installation = engine_files(models=(QWEN, QWEN_MTP, QWEN_WITHOUT_MTP), faults=faults, settings=settings, **chosen)
+    install_in(serving.files, installation)
+    text = _UNIT_TEXT.format(model=QWEN.path, port=port, kill_mode=kill_mode, stop_s=20.0)
+    serving.files.put(UNIT_FILE, text)
+
+
+async def _open_doors(stack: AsyncExitStack, made: Scene, root: Path) -> None:
+    """An sshd in front of each host, and a fresh key that both take."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    made.key = root / "id_ed25519"
+    key.write_private_key(str(made.key))
+    made.key.chmod(0o600)
+    public = key.export_public_key().decode().strip()
+    machines = {"serving": made.serving, "hypervisor": made.hypervisor}
+    doors = {
+        name: await stack.enter_async_context(PracticeSshd(machine, users={USER}, authorized_keys=[public]))
+        for name, machine in machines.items()
+    }
+    made.doors = doors
+    made.specs = {
+        name: HostSpec(address="127.0.0.1", port=door.port, user=USER, become="sudo", host_key=door.host_public_key)
+        for name, door in doors.items()
+    }
+
+
+def _direct_specs() -> dict[str, HostSpec]:
+    addresses = {"serving": "llm-two.example", "hypervisor": "pve-one.example"}
+    return {name: HostSpec(address=address, user=USER, become="sudo") for name, address in addresses.items()}
+
+
+def _gpus() -> list[Any]:
+    """Eight GPUs, all on the serving driver; the manifest moves four of them to the guest."""
+    return [gpu(address, 20 + i) for i, address in enumerate((*SERVING_GPUS, *GUEST_GPUS))]
+
+
+def _below(root: Path | None, name: str) -> Path | None:
+    if root is None:
+        return None
+    (root / name).mkdir(parents=True, exist_ok=True)
+    return root / name
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in changes.items():
+        under = merged.get(name)
+        merged[name] = _merged(under, value) if isinstance(under, dict) and isinstance(value, Mapping) else value
+    return {name: value for name, value in merged.items() if value is not None}

@@ -441,6 +441,19 @@ def test_version_and_console_script(tmp_path: Path) -> None:
     assert found.stdout.startswith("sglang 0.5.20 (interlock's stand-in")
 
 
+def test_a_quiet_log_level_leaves_the_severe_lines(tmp_path: Path) -> None:
+    with started(tmp_path, *MODEL, "--log-level", "error", faults=[{"fault": "cuda-oom"}]) as standin:
+        assert standin.end() == -signal.SIGKILL
+        assert "server_args=" not in standin.text
+        assert "Scheduler hit an exception" in standin.text
+
+
+def test_the_models_are_read_where_the_root_says(tmp_path: Path) -> None:
+    with serving(tmp_path, *MODEL) as standin:
+        assert f"model_path': '{QWEN.path}'" in standin.text
+        assert str(tmp_path) not in standin.text
+
+
 def test_a_quick_start(tmp_path: Path) -> None:
     with started(tmp_path, *MODEL, "--bogus", port=free_port()) as standin:
         standin.end()

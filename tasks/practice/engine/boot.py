@@ -55,7 +55,19 @@ def _arguments(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
         yield Say(note)
     yield Say(lines.server_args(launch.resolved.arguments, launch.version))
     yield from _stage(launch, "arguments", pid)
+    yield from _noise(launch)
     yield Say("Using default HuggingFace chat template with detected content format: openai")
+
+
+def _noise(launch: Launch) -> Iterator[Act]:
+    """Harmless lines that sound like trouble; every real start of a multimodal model has them."""
+    if launch.model.multimodal and launch.version >= (0, 5, 14):
+        yield Say("Ignore import error when loading sglang.srt.multimodal.processors.inkling: No module named 'helion'")
+        yield Say("torchcodec is not installed; audio inputs will fail at request time")
+        yield Say(
+            "[transformers] The `use_fast` parameter is deprecated and will be removed in a future version.",
+            stamped=False,
+        )
 
 
 def _distributed(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:

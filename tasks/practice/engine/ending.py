@@ -13,6 +13,12 @@ from .lines import stamped
 if TYPE_CHECKING:
     from .engine import Engine
 
+_NOT_DESTROYED = (
+    "[rank0]:[W ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy_process_group() was not called before program"
+    " exit, which can leak resources. (function operator())"
+)
+"""torch's last words at every clean stop."""
+
 
 async def drain(engine: Engine) -> int:
     """SIGTERM: wait for the requests under way, then kill the whole tree, itself included."""
@@ -34,6 +40,7 @@ async def drain(engine: Engine) -> int:
         if not names and clock() >= until:
             break
     await asyncio.sleep(launch.settings.exit_seconds)
+    await engine.say(Say(_NOT_DESTROYED, 0, stamped=False))
     _leave_behind(engine)
     return await engine.perform_all(killed_tree(launch, engine.world.pid))
 

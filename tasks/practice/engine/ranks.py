@@ -7,6 +7,7 @@ import signal
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 _HEADER = struct.Struct("!I")
@@ -49,7 +50,8 @@ def frame(text: str) -> bytes:
 
 def _serve(title: str, lines: int, echoes: int) -> None:
     """Print until the main process is gone. Signals of the group are the main process's business."""
-    _take_title(title)
+    with suppress(OSError):  # a title is for people; a sandbox may refuse it
+        _take_title(title)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     while True:
@@ -84,7 +86,8 @@ def leave_behind(title: str, texts: Iterator[str], interval: float, seconds: flo
     kept = 3 if keep is None else keep
     os.closerange(3, kept)
     os.closerange(kept if keep is None else kept + 1, 1024)
-    _take_title(title)
+    with suppress(OSError):
+        _take_title(title)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         text = next(texts, None)

@@ -83,6 +83,11 @@ class PracticeMachine:
     def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.AsyncHTTPTransport() if self.root else MachineTransport(self)
 
+    @staticmethod
+    def owns(program: str) -> bool:
+        """Whether the machine itself plays this program, rather than a file below its root."""
+        return owns(program)
+
     def new_pid(self) -> int:
         return next(self._pids)
 

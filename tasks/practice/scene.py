@@ -126,9 +126,7 @@ async def scene(
     the hosts' files lie below it; without, everything is in memory and obeys the event loop's time."""
     port = port or (free_port() if root else 30_000)
     async with AsyncExitStack() as stack:
-        serving = PracticeMachine(
-            "llm-two", root=_below(root, "serving"), factory=None if root else memory_engine
-        )
+        serving = PracticeMachine("llm-two", root=_below(root, "serving"), factory=None if root else memory_engine)
         hypervisor = PracticeMachine("pve-one", root=_below(root, "hypervisor"), functions=_gpus())
         stack.push_async_callback(serving.aclose)
         stack.push_async_callback(hypervisor.aclose)

@@ -35,6 +35,7 @@ _SHOWN_UNITS = (
     ("us", 1),
 )
 INFINITY = 2**64 - 1
+_WHITE = " \t\n\r"
 _MINUTE = 60_000_000
 
 
@@ -72,7 +73,7 @@ def read_unit_text(text: str, into: UnitText | None = None) -> UnitText:
         elif not sep:
             unit.problems.append((number, "Missing '=', ignoring line."))
         else:
-            _assign(unit, number, section, key.strip(), value.strip())
+            _assign(unit, number, section, key.strip(_WHITE), value.strip(_WHITE))
     return unit
 
 
@@ -87,14 +88,14 @@ def _assign(unit: UnitText, number: int, section: str, key: str, value: str) -> 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     held = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.strip() if not held else raw.rstrip()
-        if line.lstrip().startswith(("#", ";")) or (not held and not line):
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(_WHITE) if not held else raw.rstrip(_WHITE)
+        if line.lstrip(_WHITE).startswith(("#", ";")) or (not held and not line):
             continue
         if line.endswith("\\"):
             held += line[:-1] + " "
             continue
-        lines.append((number, (held + line).strip()))
+        lines.append((number, (held + line).strip(_WHITE)))
         held = ""
     return [*lines, (0, held.strip())] if held.strip() else lines
 
@@ -113,7 +114,7 @@ def split_words(text: str) -> list[str]:
             word += "" if not quote else char
         elif char in "'\"":
             quote, started = char, True
-        elif char.isspace():
+        elif char in _WHITE:
             if started:
                 words.append(word)
             word, started = "", False

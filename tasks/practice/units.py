@@ -28,6 +28,8 @@ TYPES = ("simple", "exec", "oneshot", "forking", "dbus", "notify", "idle")
 RESTARTS = ("no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog")
 KILL_MODES = ("control-group", "mixed", "process", "none")
 
+_INTERVALS = (("Unit", "StartLimitIntervalSec"), ("Unit", "StartLimitInterval"), ("Service", "StartLimitInterval"))
+
 
 @dataclass(frozen=True, slots=True)
 class Exec:
@@ -154,6 +156,7 @@ def _service(
     refused = not (execs["ExecStart"] or execs["ExecStop"]) or (kind != "oneshot" and len(execs["ExecStart"]) != 1)
     start_default = INFINITY if kind == "oneshot" else DEFAULT_TIMEOUT_US
     both = _span(last("TimeoutSec"), -1)
+    burst = _either(text, ("Unit", "StartLimitBurst"), ("Service", "StartLimitBurst"))
     return ServiceUnit(
         name=name,
         load_state="bad-setting" if refused else "loaded",
@@ -176,12 +179,8 @@ def _service(
         runtime_max_us=_timeout(last("RuntimeMaxSec"), INFINITY),
         restart=_one_of(last("Restart"), RESTARTS, "no"),
         restart_us=_span(last("RestartSec"), 100_000),
-        start_limit_interval_us=_span(
-            last("StartLimitIntervalSec", last("StartLimitInterval", section="Unit"), "Unit"), 10_000_000
-        ),
-        start_limit_burst=int(
-            last("StartLimitBurst", "5", "Unit") if last("StartLimitBurst", "5", "Unit").isdigit() else "5"
-        ),
+        start_limit_interval_us=_span(_either(text, *_INTERVALS), 10_000_000),
+        start_limit_burst=int(burst) if burst.isdigit() else 5,
         remain_after_exit=_boolean(last("RemainAfterExit"), False),
         success_exit=frozenset(
             int(w) for v in text.all("Service", "SuccessExitStatus") for w in v.split() if w.isdigit()
@@ -248,8 +247,17 @@ def _timeout(value: str, default: int) -> int:
     return _span(value, default) or INFINITY
 
 
+def is_signal(text: str) -> bool:
+    """Whether systemd takes a word for a signal: a number, or a name with or without SIG."""
+    return text.isdigit() or f"SIG{text.removeprefix('SIG')}" in signal.Signals.__members__
+
+
 def _signal(text: str) -> int:
-    try:
-        return int(text) if text.isdigit() else signal.Signals[text if text.startswith("SIG") else f"SIG{text}"]
-    except KeyError:
+    if not is_signal(text):
         return signal.SIGTERM
+    return int(text) if text.isdigit() else signal.Signals[f"SIG{text.removeprefix('SIG')}"]
+
+
+def _either(text: UnitText, *places: tuple[str, str]) -> str:
+    """The first of the settings that is there; systemd still takes some in the section where they once belonged."""
+    return next((value for section, key in places if (value := text.last(section, key))), "")

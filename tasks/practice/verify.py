@@ -1,11 +1,11 @@
 """`systemd-analyze verify`: what systemd would say of a unit file (systemd 252; sentences read from the real program)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tasks.practice.unitfile import UnitText, parse_boolean, parse_span, read_unit_text, split_words
-from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec
+from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec, is_signal
 
 if TYPE_CHECKING:
     from tasks.practice.host import PracticeMachine
@@ -29,6 +29,7 @@ _SERVICE_WORDS = """
     MountFlags BindPaths BindReadOnlyPaths TemporaryFileSystem ReadOnlyPaths ReadWritePaths InaccessiblePaths StateDirectory
     StateDirectoryMode CacheDirectory LogsDirectory ConfigurationDirectory RuntimeDirectory RuntimeDirectoryMode
     RuntimeDirectoryPreserve LoadCredential SetCredential TTYPath TimerSlackNSec NUMAPolicy NUMAMask RemoveIPC KeyringMode
+    StartLimitInterval StartLimitBurst StartLimitAction FailureAction RebootArgument
     PAMName FileDescriptorStoreMax ProcSubset TimeoutStartFailureMode TimeoutStopFailureMode
 """
 _UNIT_KEYS, _SERVICE_KEYS = frozenset(_UNIT_WORDS.split()), frozenset(_SERVICE_WORDS.split())
@@ -36,12 +37,20 @@ _SERVICE_FAMILIES = re.compile(
     r"(Limit|Protect|Private|Restrict|Memory|CPU|IO|Tasks|IP|Startup|Block|Managed|UtmpI|AppArmor|SELinux)[A-Z]?\w*"
 )
 _INSTALL_KEYS = frozenset({"WantedBy", "RequiredBy", "UpheldBy", "Alias", "Also", "DefaultInstance"})
-_SPANS = ("RestartSec", "TimeoutStartSec", "TimeoutStopSec", "TimeoutSec", "RuntimeMaxSec", "StartLimitIntervalSec")
 _BOOLEANS = ("RemainAfterExit", "SendSIGKILL", "SendSIGHUP", "NoNewPrivileges", "DynamicUser", "DefaultDependencies")
 _CHOICES = {
     "Type": (TYPES, "service type"),
     "Restart": (RESTARTS, "service restart specifier"),
-    "KillMode": (KILL_MODES, "kill mode"),
+    "KillMode": (KILL_MODES, "kill mode specification"),
+}
+_SPANS = {
+    "RestartSec": "Failed to parse sec value",
+    "RuntimeMaxSec": "Failed to parse sec value",
+    "StartLimitIntervalSec": "Failed to parse sec value",
+    "StartLimitInterval": "Failed to parse sec value",
+    "TimeoutStopSec": "Failed to parse time value",
+    "TimeoutStartSec": "Failed to parse TimeoutStartSec= parameter",
+    "TimeoutSec": "Failed to parse TimeoutSec= parameter",
 }
 
 
@@ -85,24 +94,41 @@ def _known(section: str, key: str) -> bool:
 
 
 def _bad_value(key: str, value: str) -> str:
-    if key in _CHOICES and value not in _CHOICES[key][0]:
-        return f"Failed to parse {_CHOICES[key][1]}, ignoring: {value}"
-    try:
-        if key in _SPANS:
-            parse_span(value)
-        elif key in _BOOLEANS:
-            parse_boolean(value)
-        elif key.startswith("Exec"):
-            split_words(value)
-    except ValueError:
-        kind = "time value" if key in _SPANS else "boolean value" if key in _BOOLEANS else ""
-        return f"Failed to parse {kind}, ignoring: {value}" if kind else f'Ignoring unknown escape sequences: "{value}"'
+    """systemd's sentence about a value that it ignores; empty for a good one."""
+    if key in _CHOICES:
+        allowed, what = _CHOICES[key]
+        return "" if value in allowed else f"Failed to parse {what}, ignoring: {value}"
+    if key in _SPANS:
+        return "" if _reads(parse_span, value) else f"{_SPANS[key]}, ignoring: {value}"
+    if key in _BOOLEANS:
+        return "" if _reads(parse_boolean, value) else f"Failed to parse boolean value, ignoring: {value}"
+    if key == "StartLimitBurst":
+        return "" if value.isdigit() else f"Failed to parse unsigned value, ignoring: {value}"
+    if key == "KillSignal":
+        return "" if is_signal(value) else f"Failed to parse signal name, ignoring: {value}"
+    if key == "Environment":
+        return _bad_environment(value)
+    if key.startswith("Exec") and not _reads(split_words, value):
+        return f'Unbalanced quoting, ignoring: "{value}"'
     return ""
 
 
-def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[str]:
-    from tasks.practice.commands import owns
+def _bad_environment(value: str) -> str:
+    if not _reads(split_words, value):
+        return f"Invalid syntax, ignoring: {value}"
+    wrong = next((word for word in split_words(value) if not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", word)), "")
+    return f"Invalid environment assignment, ignoring: {wrong}" if wrong else ""
 
+
+def _reads(parse: Callable[[str], object], value: str) -> bool:
+    try:
+        parse(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[str]:
     starts = text.all("Service", "ExecStart")
     if not starts and not text.all("Service", "ExecStop"):
         yield f"{name}: Service has no ExecStart=, ExecStop=, or SuccessAction=. Refusing."
@@ -113,7 +139,7 @@ def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[st
         yield f"Unit {name} has a bad unit file setting."
         return
     for command in _commands(machine, name, text):
-        if not owns(command.path) and (reason := _not_executable(machine, command.path)):
+        if not machine.owns(command.path) and (reason := _not_executable(machine, command.path)):
             yield f"{name}: Command {command.path} is not executable: {reason}"
 
 

@@ -184,7 +184,8 @@ async def test_nobody_but_root_may_change_units(verb: str) -> None:
     run.install("a.service", "[Service]\nExecStart=/opt/app/run\n")
     refused = await run("systemctl", verb, "a.service")
     assert (refused.status, refused.stderr.decode()) == (
-        4,
-        f"Failed to {verb} a.service: Interactive authentication required.\n",
+        1,
+        f"Failed to {verb} a.service: Interactive authentication required.\n"
+        "See system logs and 'systemctl status a.service' for details.\n",
     )
     assert (await run("systemd-run", "--", "true")).status == 1

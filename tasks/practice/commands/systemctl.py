@@ -39,12 +39,12 @@ async def systemctl(call: Call) -> Completed:
 
 async def _jobs(call: Call, verb: str, names: list[str], *, wait: bool) -> Completed:
     if not call.root:
-        return Completed(4, b"", _denied(verb, names))
+        return Completed(1, b"", b"".join(_denied(verb, [name]) + _see(name).encode() for name in names))
     err, status, queued = "", 0, []
     for name in names:
-        refusal = _refusal(call, verb, name)
+        refusal, code, hint = _refusal(call, verb, name)
         if refusal:
-            err, status = err + f"Failed to {verb} {name}: {refusal}\n", 5 if "not" in refusal else 1
+            err, status = err + f"Failed to {verb} {name}: {refusal}\n{hint}", code
         else:
             queued.append((name, call.machine.systemd.enqueue(name, verb), call.machine.systemd.services.get(name)))
     for name, job, service in queued if wait else ():
@@ -56,23 +56,27 @@ async def _jobs(call: Call, verb: str, names: list[str], *, wait: bool) -> Compl
     return Completed(status, b"", err.encode())
 
 
-def _refusal(call: Call, verb: str, name: str) -> str:
+def _refusal(call: Call, verb: str, name: str) -> tuple[str, int, str]:
+    """Why systemd takes no job for the unit, the exit status, and a second line; all empty where it does."""
     systemd = call.machine.systemd
     if name in systemd.timers:
-        return ""
-    service = systemd.service(name) if verb != "stop" else systemd.services.get(name) or systemd.service(name)
+        return "", 0, ""
+    service = systemd.service(name)
     if service is None:
-        return f"Unit {name} not {'loaded' if verb == 'stop' else 'found'}."
+        return f"Unit {name} not {'loaded' if verb == 'stop' else 'found'}.", 5, ""
     unit = service.unit
     if verb == "stop" or unit.load_state == "loaded":
-        return ""
+        return "", 0, ""
     if unit.load_state == "masked":
-        return f"Unit {name} is masked."
-    return (
-        unit.load_error
-        if unit.load_state == "bad-setting"
-        else f"Unit {name} failed to load properly, please adjust/correct and reload service manager: {unit.load_error}"
-    )
+        return f"Unit {name} is masked.", 1, ""
+    if unit.load_state == "bad-setting":
+        return unit.load_error, 1, _see(name)
+    words = "failed to load properly, please adjust/correct and reload service manager"
+    return f"Unit {name} {words}: {unit.load_error}", 1, _see(name)
+
+
+def _see(name: str) -> str:
+    return f"See system logs and 'systemctl status {name}' for details.\n"
 
 
 async def _show(call: Call, given: dict[str, str], names: list[str]) -> Completed:
@@ -87,6 +91,13 @@ async def _show(call: Call, given: dict[str, str], names: list[str]) -> Complete
     return ok("\n".join(blocks))
 
 
+_OUTDATED = """# Warning: {name} changed on disk, the version systemd has loaded is outdated.
+# This output shows the current version of the unit's original fragment and drop-in files.
+# If fragments or drop-ins were added or removed, they are not properly reflected in this output.
+# Run 'systemctl daemon-reload' to reload units.
+"""
+
+
 async def _cat(call: Call, given: dict[str, str], names: list[str]) -> Completed:
     systemd = call.machine.systemd
     out = ""
@@ -97,19 +108,9 @@ async def _cat(call: Call, given: dict[str, str], names: list[str]) -> Completed
         if unit is None or not unit.fragment:
             return Completed(1, out.encode(), f"No files found for {name}.\n".encode())
         stale = service is not None and systemd.needs_reload(service)
-        if stale:
-            warning = f"# Warning: {name} changed on disk, the version systemd has loaded is outdated.\n"
-            out += (
-                warning + "# This output shows the current version of the unit's original fragment and drop-in files.\n"
-            )
-            out += "# If fragments or drop-ins were added or removed, they are not properly reflected in this output.\n"
-            out += "# Run 'systemctl daemon-reload' to reload units.\n"
-        texts = [
-            f"# {p}\n{call.files.read(p).decode('utf-8', 'replace')}"
-            for p in (unit.fragment, *unit.drop_ins)
-            if call.files.exists(p)
-        ]
-        out += "\n".join(texts)
+        out += _OUTDATED.format(name=name) if stale else ""
+        paths = [path for path in (unit.fragment, *unit.drop_ins) if call.files.exists(path)]
+        out += "\n".join(f"# {path}\n{call.files.read(path).decode('utf-8', 'replace')}" for path in paths)
     return ok(out)
 
 

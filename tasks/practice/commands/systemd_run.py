@@ -96,11 +96,9 @@ def _escaped(word: str) -> str:
 
 
 def _program(call: Call, word: str) -> str:
-    from tasks.practice.commands import owns
-
     if "/" in word:
-        return word if owns(word) or call.files.exists(word) else ""
-    return f"/usr/bin/{word}" if owns(word) else ""
+        return word if call.machine.owns(word) or call.files.exists(word) else ""
+    return f"/usr/bin/{word}" if call.machine.owns(word) else ""
 
 
 async def _service(call: Call, stem: str, given: dict[str, list[str]], text: str) -> Completed:

@@ -195,7 +195,7 @@ def _foreign_errors(url: URL) -> tuple[type[Exception], ...]:
         return (SQLAlchemyError, OSError, sqlite3.Error)
     import asyncpg  # type: ignore[import-untyped]  # it ships no types; imported here, for SQLite starts without it
 
-    return (SQLAlchemyError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (SQLAlchemyError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 def _said(error: BaseException) -> str:

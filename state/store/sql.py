@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.types import NullType
 
-from state.errors import NotFound, VersionConflict
+from state.errors import NotFound, StoreUnavailable, VersionConflict
 from state.store.chain import Sealed, seal, sealed_again
 from state.store.database import Database
 from state.store.decoding import decode, decode_chain
@@ -28,6 +28,9 @@ _HEAD = (
     .where(events.c.stream == bindparam("stream"))
     .order_by(events.c.version.desc())
     .limit(1)
+)
+_POSITION = select(events.c.position).where(
+    events.c.stream == bindparam("stream"), events.c.digest == bindparam("digest")
 )
 _INSERT = insert(events).returning(events.c.position, sort_by_parameter_order=True)
 # the time as it is stored: what is not a time must reach the digest check, not fail in a converter
@@ -74,14 +77,27 @@ class SqlEventStore:
     async def _append_single(
         self, stream: str, expected_version: int, events: Sequence[NewEvent]
     ) -> tuple[RecordedEvent, ...] | None:
-        """None if the head is not known, or is another: the long way finds out which, and says so."""
+        """None if the head is not known, or is another: the long way finds out which, and says so.
+
+        A connection that is lost meanwhile leaves open whether the event was stored; a new one can tell.
+        """
         previous = GENESIS if expected_version == 0 else self._heads.get((stream, expected_version))
         if previous is None:
             return None
-        async with self._database.single_writing() as connection:
-            (sealed,) = seal(stream, expected_version, previous, events, self._now())
-            position = await insert_single(connection, previous, sealed)
+        sealed: Sealed | None = None
+        try:
+            async with self._database.single_writing() as connection:
+                (sealed,) = seal(stream, expected_version, previous, events, self._now())
+                position = await insert_single(connection, previous, sealed)
+        except StoreUnavailable:
+            if sealed is None:
+                raise
+            position = await self._position_of(sealed)
         return None if position is None else (sealed.recorded(position),)
+
+    async def _position_of(self, sealed: Sealed) -> int | None:
+        async with self._database.reading() as connection:
+            return await connection.scalar(_POSITION, {"stream": sealed.stream, "digest": sealed.digest})
 
     def _remember(self, recorded: Sequence[RecordedEvent]) -> None:
         """The digest of a stream's last event; what is recorded never changes, so this cannot grow stale."""

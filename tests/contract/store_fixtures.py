@@ -67,6 +67,9 @@ class Postgres:
         return str(caught.value.stderr)
 
 
+_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "shared_buffers=16MB")
+
+
 @pytest.fixture
 def now() -> Callable[[], datetime]:
     return Ticking()
@@ -84,7 +87,7 @@ def postgres() -> Iterator[Postgres]:
         shutil.chown(data, account)
     initdb = [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync"]
     subprocess.run(initdb, check=True, capture_output=True, user=account, cwd=home)
-    settings = ["fsync=off", "synchronous_commit=off", "listen_addresses=", f"unix_socket_directories={data}"]
+    settings = ["listen_addresses=", f"unix_socket_directories={data}", *_QUICK]
     argv = [programs / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(argv, stdout=log, stderr=log, user=account, cwd=home)
@@ -131,7 +134,7 @@ def postgres_template(postgres: Postgres) -> str:
 def postgres_url(postgres: Postgres, postgres_template: str) -> Iterator[str]:
     """A migrated database of the test's own."""
     name = f"t{time.monotonic_ns()}"
-    postgres.sql(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+    postgres.sql(f"CREATE DATABASE {name} TEMPLATE {postgres_template} STRATEGY FILE_COPY")
     yield postgres.url(name)
     postgres.sql(f"DROP DATABASE {name} WITH (FORCE)")
 

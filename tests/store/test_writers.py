@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 from sqlalchemy import insert, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from state.errors import StoreUnavailable, VersionConflict
 from state.store.chain import Sealed, seal
@@ -151,7 +152,11 @@ async def test_a_server_that_ended_the_connection_is_met_by_a_new_one(
         assert len(await stores.events.append("rollout-1", 0, [NewEvent("made", 1, {})])) == 1
 
 
-async def test_a_server_that_ends_the_connection_within_a_transaction_is_unavailable(
+END_THE_BLOCKED = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+
+
+async def test_an_append_whose_connection_is_lost_is_made_on_a_new_one(
     postgres_url: str, now: Callable[[], datetime]
 ) -> None:
     async with open_stores(postgres_url, now) as stores, open_stores(postgres_url, now) as others:
@@ -160,8 +165,24 @@ async def test_a_server_that_ends_the_connection_within_a_transaction_is_unavail
             await slow.execute(insert(events), [{name: getattr(held, name) for name in Sealed.__slots__}])
             waiting = asyncio.create_task(stores.events.append("rollout-1", 0, [NewEvent("made", 1, {})]))
             await asyncio.wait({waiting}, timeout=0.2)
-            blocked = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-            await slow.execute(text(f"{blocked} AND datname = current_database()"))
+            await slow.execute(text(END_THE_BLOCKED))
+            done, _ = await asyncio.wait({waiting}, timeout=0.2)
+            assert not done
+            await slow.rollback()
+        (made,) = await waiting
+        assert await others.events.read_all() == (made,)
+
+
+async def test_a_server_that_ends_the_connection_within_a_transaction_is_unavailable(
+    postgres_url: str, now: Callable[[], datetime]
+) -> None:
+    async with open_stores(postgres_url, now) as stores, open_stores(postgres_url, now) as others:
+        async with others.engine.connect() as slow:
+            (held,) = seal("held", 0, GENESIS, [NewEvent("made", 1, {})], now())
+            await slow.execute(insert(events), [{name: getattr(held, name) for name in Sealed.__slots__}])
+            waiting = asyncio.create_task(stores.events.append("rollout-1", 0, [NewEvent("made", 1, {})] * 2))
+            await asyncio.wait({waiting}, timeout=0.2)
+            await slow.execute(text(END_THE_BLOCKED))
             with pytest.raises(StoreUnavailable, match=r"terminating connection|closed"):
                 await waiting
         assert await stores.events.streams() == ()
@@ -203,3 +224,47 @@ async def test_an_event_is_never_chained_onto_another_than_the_head(
             position = await insert_single(connection, first.digest, right)
             assert await insert_single(connection, first.digest, right) is None
         assert [e.position for e in await stores.events.read("rollout-1")] == [first.position, position]
+
+
+async def test_an_append_whose_answer_is_lost_is_found_and_not_made_twice(
+    store_url: str, now: Callable[[], datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def insert_and_lose(connection: AsyncConnection, previous: str, event: Sealed) -> int | None:
+        await insert_single(connection, previous, event)
+        raise StoreUnavailable("the connection was lost after the commit")
+
+    monkeypatch.setattr("state.store.sql.insert_single", insert_and_lose)
+    async with open_stores(store_url, now) as stores:
+        (made,) = await stores.events.append("rollout-1", 0, [NewEvent("made", 1, {})])
+        assert await stores.events.read_all() == (made,)
+
+
+TALKER = """
+import asyncio, sys
+from datetime import UTC, datetime
+from state.store.connect import open_stores
+from state.store.port import NewEvent
+
+async def main(url):
+    async with open_stores(url, lambda: datetime.now(UTC)) as stores:
+        for number in range(100_000):
+            (event,) = await stores.events.append("rollout-1", number, [NewEvent("made", 1, {"number": number})])
+            print(event.version, flush=True)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_what_a_killed_process_was_told_is_stored_is_stored(sqlite_url: str, now: Callable[[], datetime]) -> None:
+    argv = (sys.executable, "-c", TALKER, sqlite_url)
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    while int(await process.stdout.readline()) < 20:
+        pass
+    process.kill()
+    told = 20 + len((await process.stdout.read()).splitlines())
+    await process.wait()
+    async with open_stores(sqlite_url, now) as stores:
+        stored = len(await stores.events.read("rollout-1"))
+        assert told <= stored <= told + 1
+        await stores.events.append("rollout-1", stored, [NewEvent("made", 1, {})])

@@ -105,6 +105,7 @@ async def _preflight(work: Work) -> Event:
 async def _baseline(work: Work) -> Event:
     observed = await observe(work.host, work.gpu_host, work.revision)
     taken = await baseline.take(work.host, work.engine, work.plan.previous, observed)
+    cursor = await baseline.cursor(work.host)
     gpu_cursor = await baseline.cursor(work.gpu_host) if work.gpu_host and work.revision.drivers else ""
     return BaselineRecorded(
         action=work.action.key,
@@ -114,6 +115,7 @@ async def _baseline(work: Work) -> Event:
         invocation=taken.invocation,
         main_pid=taken.main_pid,
         pids=taken.pids,
+        cursor=cursor,
         gpu_cursor=gpu_cursor,
         evidence=await keep(work.ports.evidence, taken.items),
     )
@@ -141,17 +143,24 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
         case DisarmTimer():
             return await timer.disarm(host, step, fence)
         case StopService():
-            return await service.stop(host, step, fence, key)
+            return await service.stop(host, step, fence, key, known=_known_pids(work))
         case StartService():
-            return await service.start(host, step, fence, key, clear=_cleared(work))
+            before = work.rollout.baseline.invocation if work.rollout.baseline else ""
+            return await service.start(host, step, fence, key, before=before, clear=_cleared(work))
         case RebindGpus():
             return await rebind.rebind(host, step, fence, key)
         case InstallFiles():
             return await activate.install(host, step, fence, key)
 
 
+def _known_pids(work: Work) -> frozenset[int]:
+    """When the old service is stopped: the processes that it had at the baseline."""
+    baseline_ = work.rollout.baseline
+    return frozenset(baseline_.pids) if baseline_ and work.action.direction == "do" else frozenset()
+
+
 def _cleared(work: Work) -> frozenset[int] | None:
-    """When the old service is started again: the processes that it and the new one had, whose leftovers would be in its way."""
+    """When the old service is started again: the processes that both had, whose leftovers would be in its way."""
     if work.action.direction == "do":
         return None
     known = work.rollout.baseline.pids if work.rollout.baseline else ()

@@ -22,7 +22,7 @@ async def await_readiness(work: Work) -> Event:
         work.host,
         work.engine,
         target_of(work.plan, work.action.side),
-        started_of(work.rollout),
+        started_of(work.rollout, work.action.side),
         timeout_s=work.revision.readiness_timeout_s,
         progress=work.ports.watch.progress,
         clock=work.ports.clock,
@@ -39,7 +39,7 @@ async def await_readiness(work: Work) -> Event:
 
 async def verify(work: Work) -> Event:
     """Traffic and reading; what cannot be read is left out, and judged as unknown."""
-    started = started_of(work.rollout) if work.rollout.service else await _running(work)
+    started = started_of(work.rollout, work.action.side) if work.rollout.service else await _running(work)
     target = target_of(work.plan, work.action.side)
     items = await gather(work.host, work.gpu_host, work.engine, target, started, work.action.round)
     return EvidenceGathered(
@@ -93,23 +93,25 @@ def claims_of(plan: Plan, side: Side) -> tuple[Claim, ...]:
     return plan.claims if side == "new" else plan.previous_claims
 
 
-def started_of(rollout: Rollout) -> Started:
+def started_of(rollout: Rollout, side: Side) -> Started:
     """The newest start in the history, with the processes that were there before it.
 
-    A start that found the service running (it had never been stopped) is bound to that older start's own processes.
+    The new one answers for every kernel fault since the baseline (the rebinding's too), the old one for those since it
+    was started again. A start that found the service running (it had never been stopped) is bound to that older start's own processes.
     """
     service = rollout.service
+    since = rollout.baseline if side == "new" else None
     old: set[int] = set()
     if not service.get("kept_running"):
         old = set(rollout.baseline.pids if rollout.baseline else ()) | set(service.get("stopped_pids", ()))
     return Started(
         invocation=str(service["invocation"]),
         main_pid=int(service["main_pid"]),
-        cursor="" if service.get("kept_running") else str(service.get("cursor", "")),
+        cursor=str(service.get("cursor", "")),
         restarts=int(service.get("restarts", 0)),
         old_pids=tuple(sorted(old - {int(service["main_pid"])})),
-        kernel_cursor=str(service.get("cursor", "")),
-        gpu_cursor=rollout.baseline.gpu_cursor if rollout.baseline else "",
+        kernel_cursor=since.cursor if since else str(service.get("cursor", "")),
+        gpu_cursor=since.gpu_cursor if since else "",
     )
 
 

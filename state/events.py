@@ -136,8 +136,8 @@ class PreflightPassed(Succeeded):
 
 
 class BaselineRecorded(Succeeded):
-    """What ran before. `good` is False for a service that was down or did not answer; `gpu_cursor` is where the journal
-    of the GPU host stood."""
+    """What ran before. `good` is False for a service that was down or did not answer; `cursor` and
+    `gpu_cursor` are where the journals of the service's host and of the GPU host stood."""
 
     wire: ClassVar[str] = "baseline-recorded"
     good: bool
@@ -145,6 +145,7 @@ class BaselineRecorded(Succeeded):
     invocation: str = ""
     main_pid: int = 0
     pids: tuple[int, ...] = ()
+    cursor: str = ""
     gpu_cursor: str = ""
     evidence: dict[str, EvidenceItem] = {}
 

@@ -15,13 +15,16 @@ STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
 
 
-async def stop(host: Host, step: StopService, fence: Fence, key: str) -> dict[str, object]:
+async def stop(
+    host: Host, step: StopService, fence: Fence, key: str, *, known: frozenset[int] = frozenset()
+) -> dict[str, object]:
     """Stop the unit and prove it: no process in its cgroup, none of its processes alive, nobody on the port.
 
-    Raises StepFailed that names each leftover with what it holds; with policy `kill` the service's own get SIGKILL first.
+    `known` are PIDs that the service had earlier; after an interrupted attempt systemd no longer tells them. Raises
+    StepFailed that names each leftover with what it holds; with policy `kill` the service's own get SIGKILL first.
     """
     unit = await observe_unit(host, step.unit)
-    old = await processes(host, unit.control_group, unit.main_pid)
+    old = known | await processes(host, unit.control_group, unit.main_pid)
     await run_unit(host, fence, key, [must("systemctl", "stop", "--", step.unit)], timeout_s=_bound(step))
     left = await _leftovers(host, step, unit.control_group, old)
     if step.leftovers == "kill":
@@ -36,10 +39,12 @@ async def stop(host: Host, step: StopService, fence: Fence, key: str) -> dict[st
 
 
 async def start(
-    host: Host, step: StartService, fence: Fence, key: str, *, clear: frozenset[int] | None = None
+    host: Host, step: StartService, fence: Fence, key: str, *, before: str, clear: frozenset[int] | None = None
 ) -> dict[str, object]:
     """Start the unit and record which invocation and process it is, and where the journal stood before.
 
+    `before` is the invocation that ran at the baseline: finding that one means that it had never been stopped, finding
+    another that an interrupted attempt had already started it. The cursor is empty where the start is older than this.
     `clear` (given when the old state is put back) are PIDs that the service had: what is left of them and in its cgroup
     gets SIGKILL first, since nothing could start beside it. Raises StepFailed if the unit does not come to run at all.
     """
@@ -57,8 +62,8 @@ async def start(
         "invocation": now.invocation,
         "main_pid": now.main_pid,
         "restarts": now.restarts,
-        "cursor": cursor_of(end.text),
-        "kept_running": unit.active,
+        "cursor": "" if unit.active else cursor_of(end.text),
+        "kept_running": unit.active and now.invocation == before,
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from state.errors import StepFailed
 from state.steps import DiscardStaged, FileChange, StageFiles
-from tasks.argv import STATE_DIR, blob, place
+from tasks.argv import STATE_DIR, blob, place, verify_unit
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
 from tasks.script import Line, may, must
@@ -25,7 +25,27 @@ async def stage(host: Host, step: StageFiles, fence: Fence, contents: Mapping[st
         checked(host.name, upload, *await host.run_all([upload], timeout_s=UPLOAD_TIMEOUT_S))
     await run_sequence(host, fence, _keep(step))
     await _read_back(host, step.service, step.changes)
+    await _verify_units(host, step, fence)
     return {"staged": sorted(digests(step.changes))}
+
+
+async def _verify_units(host: Host, step: StageFiles, fence: Fence) -> None:
+    """Let the host's own systemd judge the new units, under their names, before anything of the service is touched.
+
+    Raises StepFailed with what systemd says of them.
+    """
+    for change in step.changes:
+        name = change.after.path.rpartition("/")[2]
+        if change.after.digest is None or not name.endswith(".service"):
+            continue
+        copy = f"{place(step.service)}/verify/{name}"
+        folder, source = must("install", "-d", "-m", "700", "--", f"{place(step.service)}/verify"), blob(step.service, change.after.digest)
+        await run_sequence(host, fence, [folder, must("install", "-m", "600", "-T", "--", source, copy)])
+        (said,) = await host.run_all([verify_unit(copy)], timeout_s=READ_TIMEOUT_S)
+        await run_sequence(host, fence, [may("rm", "-f", "--", copy)])
+        if not said.ok:
+            text = said.stderr.decode("utf-8", "replace").strip().replace(copy, name)
+            raise StepFailed("stage-files", f"systemd on {host.name} refuses {name}: {text}", hint="mend the manifest's `unit`")
 
 
 async def discard(host: Host, step: DiscardStaged, fence: Fence) -> dict[str, object]:

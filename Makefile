@@ -23,6 +23,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
 
 setup: $(STAMP)  ## make the environment that the other targets use
+	@echo "$(VENV) is ready: $(BIN)/interlock --help"
 
 demo: $(STAMP)  ## two whole rollouts over SSH on a practice host: one proven, one put back
 	@$(BIN)/interlock demo

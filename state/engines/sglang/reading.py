@@ -1,0 +1,48 @@
+"""SGLang's artefacts as one reading: log, metrics, server info, answers, argv."""
+
+from collections.abc import Sequence
+
+from state.engines.sglang.failures import remedy
+from state.engines.sglang.log_lines import ROUTER_MARKS, SglangLines
+from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK
+
+_STRONG = (
+    b"server_args=ServerArgs(", b"server_args={", b"The server is fired up and ready to roll", b"sglang serve: error",
+    b"launch_server.py: error", b"sglang.launch_server", b"usage: sglang", b"usage: launch_server.py", b"Load weight begin",
+    b"Load weight end.", b"Scheduler hit an exception", b"usage: python -m sglang", b"sglang_router",
+)  # fmt: skip
+_WEAK = (b"/sglang/srt/", b"sglang::", b"sglang.srt", b"SGLANG_", b"sgl_kernel", b"sgl-kernel", b"/sglang/", b"flashinfer_python")
+
+
+class SglangReading:
+    name = "sglang"
+
+    def line_reader(self) -> SglangLines:
+        return SglangLines()
+
+    def evidence(self, line: bytes) -> int:
+        if b" batch" in line and (b"Decode batch" in line or b"Prefill batch" in line) and b"#" in line:
+            return STRONG
+        if any(mark in line for mark in _STRONG):
+            return STRONG
+        return WEAK if any(mark in line for mark in _WEAK) else NO_EVIDENCE
+
+    def stream(self, line: bytes) -> str:
+        return "router" if any(mark in line for mark in ROUTER_MARKS) else ""
+
+    def remedy(self, code: str) -> str:
+        return remedy(code)
+
+    def flags_at(self, argv: Sequence[str]) -> int | None:
+        """`python -m sglang.launch_server ARGS` (all versions) and `sglang serve ARGS` (0.5.5 and later)."""
+        for position, word in enumerate(argv):
+            if word == "-m" and argv[position + 1 : position + 2] == ["sglang.launch_server"]:
+                return position + 2
+            if word.rsplit("/", 1)[-1] == "sglang" and argv[position + 1 : position + 2] == ["serve"]:
+                return position + 2
+            if word.endswith("sglang/launch_server.py"):
+                return position + 1
+        return None
+
+
+READING = SglangReading()

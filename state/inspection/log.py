@@ -1,0 +1,201 @@
+"""Reading logs as they stream by: any journal format or prefix, any engine, in bounded memory."""
+
+from collections.abc import Iterable, Sequence
+
+from state.inspection.boot import BootState
+from state.inspection.engines import readings
+from state.inspection.events import Noticed
+from state.inspection.incarnations import Incarnations
+from state.inspection.journal import ExportReader, looks_like_json, read_json
+from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
+from state.inspection.report import LogReport
+from state.inspection.systemd import (
+    is_job_line,
+    read_compose,
+    read_kernel_oom,
+    read_systemd,
+    speaks_of_unit,
+)
+from state.inspection.text import segments
+from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, is_kernel, read_prefix
+
+_HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
+_SYSTEMD_HINTS = (b".service", b".scope")
+_MOST_SOURCES = 4096
+
+
+class LogReader:
+    """Takes lines one by one and can report at any time; memory does not grow with the number of lines.
+
+    Not for several threads. `engine` names the only engine to be recognised, or `auto`.
+    """
+
+    def __init__(self, engine: str = "auto") -> None:
+        self._readings = readings(engine)
+        self._evidence = dict.fromkeys((reading.name for reading in self._readings), NO_EVIDENCE)
+        self._incarnations = Incarnations()
+        self._readers: dict[tuple[str, int | None, str, str], LineReader] = {}
+        self._reader_boots: dict[tuple[str, int | None, str, str], BootState] = {}
+        self._export: ExportReader | None = None
+        self._number = 0
+        self._recognised = False
+
+    @property
+    def recognised(self) -> bool:
+        """Whether anything at all was an engine's, or systemd's about one."""
+        return bool(self._incarnations.boots) or self._recognised
+
+    def feed_line(self, line: bytes, *, whole: bool = True) -> None:
+        """One raw line in any format; `whole` is False for a last line without its end."""
+        self._number += 1
+        if self._export is not None:
+            record = self._export.feed(line)
+            if record is not None:
+                self._take_record(record)
+            return
+        if line[:1] == b"{" and looks_like_json(line):
+            record = read_json(line)
+            if record is not None:
+                self._take_record(record)
+            return
+        if self._number == 1 and ExportReader.recognises(line):
+            self._export = ExportReader()
+            self._export.feed(line)
+            return
+        text = clean(line)
+        prefix = read_prefix(text)
+        self._take(prefix, text[prefix.size :] if prefix.size else text, whole=whole)
+
+    def feed_record(self, record: JournalRecord) -> None:
+        """One decoded journal record; its lines count as one line of input."""
+        self._number += 1
+        self._take_record(record)
+
+    def report(self) -> LogReport:
+        """What the lines so far prove."""
+        if self._export is not None and (record := self._export.flush()) is not None:
+            self._take_record(record)
+        pending: dict[int, list[Located]] = {}
+        for key, reader in self._readers.items():
+            boot = self._reader_boots.get(key)
+            if boot is not None:
+                pending.setdefault(id(boot), []).extend(reader.pending())
+            elif reader.pending():
+                self._settle(key, reader)
+        boots = tuple(boot.snapshot(pending.get(id(boot), ())) for boot in self._incarnations.boots)
+        return LogReport(self._engine(), boots)
+
+    def _settle(self, key: tuple[str, int | None, str, str], reader: LineReader) -> None:
+        """A traceback is all there is: it is a boot of its own."""
+        located = reader.pending()
+        prefix = Prefix(pid=key[1], invocation=key[2] or None, source=key[3].partition("/")[0])
+        boot = self._incarnations.find(prefix, key[3].partition("/")[2], located)
+        if boot is not None:
+            self._reader_boots[key] = boot
+
+    def _engine(self) -> str | None:
+        best = max(self._evidence.values(), default=NO_EVIDENCE)
+        if best == NO_EVIDENCE:
+            return None
+        return next(name for name, level in self._evidence.items() if level == best)
+
+    def _take_record(self, record: JournalRecord) -> None:
+        prefix = record.prefix()
+        if record.message is None:
+            boot = self._incarnations.by_invocation.get(record.invocation or "") or self._incarnations.by_pid.get(
+                record.pid or 0
+            )
+            if boot is not None:
+                boot.add_notice("log-cut", _HELD_BACK, self._number)
+            return
+        for part in record.message.split(b"\n"):
+            self._take(prefix, clean(part), whole=True)
+
+    def _take(self, prefix: Prefix, text: bytes, *, whole: bool) -> None:
+        if is_kernel(prefix):
+            self._systemd(prefix, list(read_kernel_oom(text[:2000].decode("utf-8", "replace"))))
+            return
+        if self._is_systemd(prefix, text):
+            return
+        for part in segments(text):
+            self._take_words(prefix, part, whole=whole)
+
+    def _is_systemd(self, prefix: Prefix, text: bytes) -> bool:
+        """Whether the line was systemd's own, and if so what it said is done."""
+        head = text[:300]
+        by_ident = prefix.ident.startswith(("systemd", "("))
+        if not by_ident and not any(hint in head for hint in _SYSTEMD_HINTS) and b"exited with code" not in head:
+            return False
+        words = text[:4000].decode("utf-8", "replace")
+        if by_ident or speaks_of_unit(words) or (prefix.pid is None and is_job_line(words)):
+            unit = speaks_of_unit(words)
+            self._systemd(prefix if prefix.unit else _about(prefix, unit), list(read_systemd(words)))
+            return True
+        ended = read_compose(words) if prefix is NO_PREFIX else None
+        if ended is None:
+            return False
+        boot = self._incarnations.by_source.get(f"{ended[0]}/")
+        if boot is not None:
+            boot.apply(ended[1], self._number)
+        return True
+
+    def _systemd(self, prefix: Prefix, events: Sequence[object]) -> None:
+        for event in events:
+            opens = type(event).__name__ in ("Failed", "Ended") and getattr(event, "code", None) is not None
+            opens = opens or (isinstance(event, Noticed) and event.opens)
+            boot = self._incarnations.of_systemd(prefix, create=opens)
+            if boot is not None:
+                boot.apply(event, self._number)  # type: ignore[arg-type]
+
+    def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:
+        for reading in self._candidates(words):
+            stream = reading.stream(words)
+            key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{stream}")
+            reader = self._readers.get(key)
+            if reader is None:
+                if len(self._readers) >= _MOST_SOURCES:
+                    self._readers.pop(next(iter(self._readers)))
+                reader = self._readers[key] = reading.line_reader()
+            located = reader.read(Line(words, self._number, whole, prefix.time))
+            if located:
+                self._apply(key, prefix, stream, located)
+
+    def _candidates(self, words: bytes) -> tuple[Reading, ...]:
+        """The readings that may speak about the line: all until one has strong evidence, then that one."""
+        if len(self._readings) == 1:
+            reading = self._readings[0]
+            if self._evidence[reading.name] < STRONG:
+                self._evidence[reading.name] = max(self._evidence[reading.name], reading.evidence(words))
+            return self._readings
+        for reading in self._readings:
+            level = reading.evidence(words)
+            if level > self._evidence[reading.name]:
+                self._evidence[reading.name] = level
+            if level == STRONG:
+                self._readings = (reading,)
+                return self._readings
+        return self._readings
+
+    def _apply(self, key: tuple[str, int | None, str, str], prefix: Prefix, stream: str, located: list[Located] | Sequence[Located]) -> None:
+        boot = self._incarnations.find(prefix, stream, located)
+        if boot is None:
+            return
+        self._reader_boots[key] = boot
+        for line, event in located:
+            boot.apply(event, line)
+        boot.last_line = self._number
+
+
+def _about(prefix: Prefix, unit: str | None) -> Prefix:
+    return Prefix(prefix.ident, prefix.pid, prefix.invocation, unit, prefix.source, prefix.time)
+
+
+def read_log(lines: Iterable[bytes], engine: str = "auto") -> LogReport:
+    """The report over all lines. A last line without its end may have been cut, if the others had theirs."""
+    reader = LogReader(engine)
+    ends = False
+    for line in lines:
+        ended = line.endswith(b"\n")
+        reader.feed_line(line, whole=ended or not ends)
+        ends = ends or ended
+    return reader.report()

@@ -1,0 +1,67 @@
+"""Throughput and queue depth over decode records, for each data-parallel rank, then summed."""
+
+from dataclasses import dataclass, field
+
+from state.inspection.events import Decoded
+from state.inspection.report import Queue, Throughput
+
+GAP_S = 30.0
+"""Seconds without a record after which the next one begins a new burst; it spans idle time and is left out."""
+
+
+@dataclass(slots=True)
+class _Rank:
+    member: str
+    last_time: float | None = None
+    begun: bool = False
+    count: int = 0
+    total: float = 0.0
+    high: float = 0.0
+    running: int | None = None
+    queued: int | None = None
+
+
+@dataclass(slots=True)
+class Load:
+    """`ranks` by data-parallel rank. Where several tensor ranks print the same batch, the first of them is heard."""
+
+    ranks: dict[str, _Rank] = field(default_factory=dict)
+
+    def add(self, record: Decoded) -> None:
+        rank = self.ranks.get(record.group)
+        if rank is None:
+            rank = self.ranks[record.group] = _Rank(record.member)
+        if rank.member != record.member:
+            return
+        if record.running is not None:
+            rank.running = max(rank.running or 0, record.running)
+        if record.queued is not None:
+            rank.queued = max(rank.queued or 0, record.queued)
+        self._throughput(rank, record)
+
+    @staticmethod
+    def _throughput(rank: _Rank, record: Decoded) -> None:
+        gap = record.time is not None and rank.last_time is not None and record.time - rank.last_time > GAP_S
+        rank.last_time = record.time if record.time is not None else rank.last_time
+        if not rank.begun or gap:
+            rank.begun = True
+            return
+        if record.throughput is None or record.tokens == 0:
+            return
+        rank.count += 1
+        rank.total += record.throughput
+        rank.high = max(rank.high, record.throughput)
+
+    def throughput(self) -> Throughput | None:
+        measured = [rank for rank in self.ranks.values() if rank.count]
+        if not measured:
+            return None
+        mean = sum(rank.total / rank.count for rank in measured)
+        return Throughput(round(mean, 6), round(sum(r.high for r in measured), 6), sum(r.count for r in measured))
+
+    def queue(self) -> Queue | None:
+        running = [rank.running for rank in self.ranks.values() if rank.running is not None]
+        queued = [rank.queued for rank in self.ranks.values() if rank.queued is not None]
+        if not running and not queued:
+            return None
+        return Queue(sum(running) if running else None, sum(queued) if queued else None)

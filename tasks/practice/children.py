@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ class Output:
 
     def drain(self) -> None:
         """Hand over every whole line that is there."""
-        while self._ours.fileno() >= 0:
+        while not self.closed:
             try:
                 data, ancillary, _, _ = self._ours.recvmsg(_READ_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
             except BlockingIOError:
@@ -55,9 +56,14 @@ class Output:
         if rest:
             self._partial[pid] = rest
 
+    @property
+    def closed(self) -> bool:
+        return self._ours.fileno() < 0
+
     def close(self) -> None:
-        if self._ours.fileno() < 0:
+        if self.closed:
             return
+        self.theirs.close()
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._ours.fileno())
         for pid, rest in self._partial.items():
@@ -102,6 +108,18 @@ class ChildGroup:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
+    @property
+    def over(self) -> bool:
+        """Whether the main process is reaped and nobody can print any more."""
+        return self._process.returncode is not None and self._output.closed
+
+    async def end(self) -> None:
+        """Kill what is left, and wait for it."""
+        for pid in self.members():
+            self.signal(pid, signal.SIGKILL)
+        await self._process.wait()
+        self._output.close()
+
     def listening(self) -> Mapping[int, int]:
         members = set(self.members())
         return {found.port: pid for found in listeners() for pid in found.pids if pid in members}
@@ -116,6 +134,7 @@ class ChildRunner:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._groups: list[ChildGroup] = []
 
     async def spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> ChildGroup:
         output = Output()
@@ -132,9 +151,10 @@ class ChildRunner:
             )
         except OSError as error:
             output.close()
-            output.theirs.close()
             raise SpawnFailed(path, os.strerror(error.errno or 0)) from error
-        return ChildGroup(process, argv, env, output)
+        group = ChildGroup(process, argv, env, output)
+        self._groups = [*(other for other in self._groups if not other.over), group]
+        return group
 
     async def run(self, path: str, argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> Completed:
         try:
@@ -157,6 +177,10 @@ class ChildRunner:
             raise
         status = process.returncode or 0
         return Completed(status if status >= 0 else 128 - status, out, err)
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(group.end() for group in self._groups))
+        self._groups.clear()
 
     def _executable(self, path: str) -> str:
         below = self._root / path.lstrip("/")

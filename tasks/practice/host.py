@@ -132,7 +132,7 @@ class PracticeMachine:
         """Power off and on: sessions, processes, transient units and /run are gone; enabled units start again."""
         self.faults.drop()
         enabled = self.files.names("/etc/systemd/system/multi-user.target.wants") if self._has_wants() else []
-        self._power_off()
+        await self._power_off()
         self.strangers.clear()
         self._empty("/run/systemd/transient")
         self._empty("/run/interlock")
@@ -143,14 +143,15 @@ class PracticeMachine:
 
     async def aclose(self) -> None:
         """End every process of the machine; nothing of it stays behind."""
-        self._power_off()
         self.faults.drop()
-        await asyncio.sleep(0)
+        await self._power_off()
 
-    def _power_off(self) -> None:
-        for task in self._sessions:
+    async def _power_off(self) -> None:
+        sessions = tuple(self._sessions)
+        for task in sessions:
             task.cancel()
-        self.systemd.power_off()
+        await asyncio.gather(*sessions, *self.systemd.power_off(), return_exceptions=True)
+        await self.runner.aclose()
 
     def _systemd(self) -> Systemd:
         return Systemd(

@@ -87,6 +87,9 @@ class MemoryRunner:
         status = await group.wait(lambda _pid, line: lines.append(line + b"\n"))
         return Completed(status if status >= 0 else 128 - status, b"".join(lines))
 
+    async def aclose(self) -> None:
+        """Nothing outlives the machine's own tasks."""
+
     def _executable(self, path: str) -> None:
         try:
             entry = self._machine.files.stat(path)

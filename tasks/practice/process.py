@@ -106,3 +106,7 @@ class Runner(Protocol):
     async def run(self, path: str, argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> Completed:
         """Run a program of a session to its end. Raises SpawnFailed."""
         ...
+
+    async def aclose(self) -> None:
+        """End every process that was started here, and wait for its end."""
+        ...

@@ -144,15 +144,17 @@ class Systemd:
         self.strays = [group for group in self.strays if group.members()]
         return [group for service in self.services.values() for group in service.cgroup.groups()] + self.strays
 
-    def power_off(self) -> None:
-        """Everything that lives in memory is gone."""
+    def power_off(self) -> "list[asyncio.Task[None]]":
+        """Everything that lives in memory is gone; the tasks that are still ending."""
         self.jobs.cancel_all()
         for service in self.services.values():
             service.power_off()
         for timer in self.timers.values():
             timer.power_off()
-        for task in self._tasks:
+        ending = list(self._tasks)
+        for task in ending:
             task.cancel()
         self.services.clear()
         self.timers.clear()
         self.strays.clear()
+        return ending

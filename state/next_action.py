@@ -7,11 +7,12 @@ keys; the next action is the first that is not done.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from state import action as actions
 from state.action import Action
 from state.events import Ending, ErrorFacts
-from state.rollout import Rollout, Trouble, troubled
+from state.rollout import Rollout, Trouble
 from state.steps import Step
 
 ATTEMPTS = 3
@@ -23,11 +24,17 @@ ROUNDS = 3
 
 def next_action(rollout: Rollout) -> Action | None:
     """The one action that the history asks for; None when the rollout has ended. The same history, the same action."""
-    if rollout.requested is None or rollout.released:
+    if rollout.requested is None or rollout.ended:
         return None
+    action = _wanted(rollout)
+    if action and action.kind in ("conclude", "release") and rollout.failed(action.key, attempt_limit(rollout)):
+        return None  # it cannot be said or given back now; the next session tries again
+    return action
+
+
+def _wanted(rollout: Rollout) -> Action | None:
     if rollout.concluded:
-        keeps_lease = rollout.concluded.outcome == "stranded"
-        return actions.release() if rollout.leased and not keeps_lease else None
+        return actions.release()
     rollout = with_trouble(rollout)
     if rollout.trouble:
         return _backward(rollout, rollout.trouble)
@@ -35,18 +42,32 @@ def next_action(rollout: Rollout) -> Action | None:
 
 
 def with_trouble(rollout: Rollout) -> Rollout:
-    """The rollout with the first cause, if its way forward holds one, told by its history alone."""
-    if rollout.trouble:
-        return rollout
-    for action in forward(rollout):
+    """The rollout with its first cause, if there is one: what failed on the way forward, else what interrupted it."""
+    cause = _failure(rollout) or rollout.trouble or _lost_lease(rollout)
+    return replace(rollout, trouble=cause)
+
+
+def _failure(rollout: Rollout) -> Trouble | None:
+    for action in _way(rollout):
         error = rollout.failed(action.key, attempt_limit(rollout))
-        if error:
-            return troubled(rollout, action.key, error)
+        if error and (action.kind != "conclude" or error.code in _NO_LONGER_OURS):
+            return Trouble(action.key, error)
         if action.key not in rollout.done:
-            return rollout
+            return None
         if action.kind == "judge" and (doubt := _doubt(rollout, action)):
-            return troubled(rollout, action.key, doubt)
-    return rollout
+            return Trouble(action.key, doubt)
+    return None
+
+
+_NO_LONGER_OURS = ("host-reverted", "fenced-out")
+"""Errors that turn back even a promotion that was begun; after any other it can only be gone on with, since the guards
+that a way back needs may be down by then."""
+
+
+def _lost_lease(rollout: Rollout) -> Trouble | None:
+    key = actions.lease(str(rollout.session)).key
+    error = rollout.failed(key, attempt_limit(rollout)) if rollout.session else None
+    return Trouble(key, error) if error else None
 
 
 def attempt_limit(rollout: Rollout) -> int:
@@ -54,9 +75,13 @@ def attempt_limit(rollout: Rollout) -> int:
 
 
 def forward(rollout: Rollout) -> Iterator[Action]:
-    """The way forward as far as the history lets it be known."""
+    """The way forward as far as the history lets it be known; a new session takes the lease anew first."""
     if rollout.session and rollout.leased:
         yield actions.lease(str(rollout.session))
+    yield from _way(rollout)
+
+
+def _way(rollout: Rollout) -> Iterator[Action]:
     yield actions.plan()
     plan = rollout.plan
     if plan is None:
@@ -102,10 +127,12 @@ def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:
     open_is_fine = rollout.requested is not None and rollout.requested.revision.policy.inconclusive == "accept"
     if judged.outcome == "inconclusive" and open_is_fine:
         return None
+    code = f"claim-{judged.outcome}"
     named = [v for v in judged.verdicts if v.outcome == judged.outcome]
+    if not named:
+        return ErrorFacts(code=code, message="there was no claim to judge, and no evidence is no proof")
     first = named[0]
     rest = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
-    code = f"claim-{judged.outcome}"
     return ErrorFacts(code=code, message=f"{first.claim} {judged.outcome}: {first.reason}{rest}", hint=first.remedy)
 
 
@@ -129,9 +156,10 @@ def backward(rollout: Rollout) -> Iterator[Action]:
     """Compensation newest first, over every step that was started; then the old revision's proof; then the guards."""
     begun = tuple(reversed(begun_steps(rollout)))
     outage = [(i, s) for i, s in begun if s.role == "outage"]
-    if rollout.session and rollout.leased:
-        yield actions.lease(str(rollout.session))
-    if _reverted(rollout):
+    renewed = actions.lease(str(rollout.session))
+    if rollout.session and rollout.leased and begun and not _found_reverted(rollout, renewed):
+        yield renewed
+    if begun and _reverted(rollout):
         yield actions.lease("reverted")
     if outage:
         yield actions.freeze()
@@ -173,6 +201,12 @@ def _reverted(rollout: Rollout) -> bool:
     return rollout.started("lease:reverted") or any(e.code == "host-reverted" for e in rollout.failures.values())
 
 
+def _found_reverted(rollout: Rollout, lease: Action) -> bool:
+    """Whether taking the lease anew met the timer's mark: `lease:reverted`, asked for knowingly, writes over it."""
+    error = rollout.failures.get(lease.key)
+    return error is not None and error.code == "host-reverted"
+
+
 def _superseded(rollout: Rollout) -> bool:
     """Somebody else's fencing number is on the host, or the lease is no longer ours: nothing more may be touched."""
     lost = [e for key, e in rollout.failures.items() if key.startswith("lease:") and key != "lease:0"]
@@ -184,6 +218,6 @@ def _ending(rollout: Rollout) -> Ending:
     begun = begun_steps(rollout)
     if any(s.role == "outage" for _, s in begun):
         return "rolled-back"
-    if rollout.cancelled:
+    if rollout.trouble and rollout.trouble.error.code == "cancelled":
         return "cancelled"
     return "aborted" if begun else "refused"

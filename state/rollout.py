@@ -1,6 +1,6 @@
 """A rollout as the fold of its events: `evolve` takes in one event, whatever it is, and never argues."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -39,7 +39,8 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts."""
+    """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
+    `failures` the error of an action's newest attempt, if that attempt failed."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -63,11 +64,22 @@ class Rollout:
         return self.attempts.get(key, 0) > 0
 
     def failed(self, key: str, limit: int) -> ErrorFacts | None:
-        """The error that ended the action for good: not retryable, or all `limit` attempts used. None while it may go on."""
+        """The error that ended the action for good: not retryable, or all `limit` attempts used. None while it may run.
+
+        An attempt without its fact ended with its orchestrator, and says nothing: it is made again."""
         error = self.failures.get(key)
         if key in self.done or error is None:
             return None
         return error if not error.retryable or self.attempts.get(key, 0) >= limit else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do for any session: concluded, and every lease given back that may have been taken
+        (an intent counts), which a stranded rollout keeps."""
+        if self.concluded is None:
+            return False
+        asked = any(key.startswith("lease:") for key in self.attempts)
+        return self.released or not asked or self.concluded.outcome == "stranded"
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -83,11 +95,13 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
         case RolloutRequested():
             return replace(rollout, requested=event)
         case RolloutResumed():
-            return replace(rollout, session=event.session)
+            kept = _without(rollout.failures, lambda key, _: key.startswith(("conclude:", "release")))
+            return replace(rollout, session=event.session, failures=kept)
         case CancelRequested():
-            return replace(rollout, cancelled=event.actor, trouble=rollout.trouble or _cancelled(event))
+            return _cancelled(rollout, event)
         case ActionStarted():
-            return replace(rollout, attempts={**rollout.attempts, event.action: event.attempt})
+            kept = _without(rollout.failures, lambda key, _: key == event.action)
+            return replace(rollout, attempts={**rollout.attempts, event.action: event.attempt}, failures=kept)
         case ActionFailed():
             return replace(rollout, failures={**rollout.failures, event.action: event.error})
         case PlanMade():
@@ -121,8 +135,9 @@ def troubled(rollout: Rollout, action: str, error: ErrorFacts) -> Rollout:
 
 
 def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
-    failures = {key: error for key, error in rollout.failures.items() if error.code != "host-reverted"}
-    taken = replace(rollout, leased=True, fencing=event.fencing, failures=failures)
+    """With the lease anew, undo steps that met the timer's mark may go on; on the way forward it stays the end."""
+    kept = _without(rollout.failures, lambda key, error: error.code == "host-reverted" and key.startswith("undo:"))
+    taken = replace(rollout, leased=True, fencing=event.fencing, failures=kept)
     if not event.reverted:
         return taken
     hosts = ", ".join(event.reverted)
@@ -130,5 +145,14 @@ def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
     return troubled(taken, event.action, error)
 
 
-def _cancelled(event: CancelRequested) -> Trouble:
-    return Trouble("cancel", ErrorFacts(code="cancelled", message=f"cancelled by {event.actor}", exit_code=130))
+def _cancelled(rollout: Rollout, event: CancelRequested) -> Rollout:
+    """A conclusion that was begun stands: its effects, for instance a timer taken down, are not to be turned back."""
+    cancelled = replace(rollout, cancelled=event.actor)
+    if any(key.startswith("conclude:") for key in rollout.attempts):
+        return cancelled
+    error = ErrorFacts(code="cancelled", message=f"cancelled by {event.actor}", exit_code=130)
+    return troubled(cancelled, "cancel", error)
+
+
+def _without(failures: Mapping[str, ErrorFacts], gone: Callable[[str, ErrorFacts], bool]) -> Mapping[str, ErrorFacts]:
+    return {key: error for key, error in failures.items() if not gone(key, error)}

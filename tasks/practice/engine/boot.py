@@ -28,7 +28,11 @@ def _stage(launch: Launch, name: str, pid: int) -> Iterator[Act]:
     slow = launch.faults.get("slow-load")
     extra = slow.number("seconds", 10.0) if slow and slow.options.get("stage", "weights") == name else 0.0
     yield Pause(launch.settings.stage_seconds[name] + extra)
-    if found := crash_of(launch, name):
+    yield from _crash(launch, name, pid)
+
+
+def _crash(launch: Launch, stage: str, pid: int) -> Iterator[Act]:
+    if found := crash_of(launch, stage):
         crash, fault = found
         yield from scheduler_crash(launch, crash, rank=_rank(launch, fault.number("rank", 0)), pid=pid)
 
@@ -82,6 +86,8 @@ def _weights(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
     if fault := launch.faults.get("host-oom"):
         yield LoseRank(_rank(launch, fault.number("rank", 0)))
     yield from _stage(launch, "weights", pid)
+    if sizes.after_weights < 0:
+        yield from scheduler_crash(launch, CRASHES["cuda-oom"], rank=0, pid=pid)
     yield Say("Multi-thread loading shards: 100% Completed | 4/4 [00:00<00:00, 11.31it/s]", 0, stamped=False)
     elapsed = launch.settings.stage_seconds["weights"]
     yield from _every(
@@ -134,6 +140,7 @@ def _pools(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
         yield from _every(launch, text)
     dtype = "dtype: torch.bfloat16, " if launch.version >= (0, 5, 14) else ""
     yield from _cache(launch, dtype, sizes.tokens, sizes.kv / 2, sizes.after_pools)
+    yield from _crash(launch, "pools", pid)
     if launch.draft is not None:
         yield from _cache(launch, dtype, sizes.tokens, sizes.kv / 48, sizes.after_pools)
 
@@ -164,8 +171,7 @@ def _graphs(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
                 yield Say(f"Capture cuda graph bs {batches}", 0)
             if not sizes.graphs_fit:
                 yield from scheduler_crash(launch, CRASHES["cuda-oom"], rank=0, pid=pid)
-            if found := crash_of(launch, "graphs"):
-                yield from scheduler_crash(launch, found[0], rank=_rank(launch, found[1].number("rank", 0)), pid=pid)
+            yield from _crash(launch, "graphs", pid)
         yield Pause(per_graph)
         free -= used
         end = lines.graph_end(launch.version, name, elapsed=per_graph, used=used, available=free, sizes=batches)

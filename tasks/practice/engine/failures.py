@@ -14,7 +14,10 @@ _SIGQUIT = "Received sigquit from a child process. It usually means the child fa
 
 @dataclass(frozen=True)
 class Crash:
-    """A scheduler exception in `stage`; `frames` are (file below `sglang/srt`, line, function, source)."""
+    """A scheduler exception in `stage`: one of the settings' stages, or "pools", which is after the caches.
+
+    `frames` are (file below `sglang/srt`, line, function, source).
+    """
 
     stage: str
     frames: tuple[tuple[str, int, str, str], ...]
@@ -50,7 +53,7 @@ CRASHES: dict[str, Crash] = {
         " Current value: mem_fraction_static={mem_fraction_static}",
     ),
     "cuda-oom": Crash(
-        "kv-cache",
+        "pools",
         (
             ("managers/scheduler.py", 949, "init_target_memory_pool", "self.tp_worker.alloc_memory_pool()"),
             ("mem_cache/allocator/token.py", 44, "clear", "self.free_pages = torch.arange("),

@@ -65,9 +65,14 @@ that a way back needs may be down by then."""
 
 
 def _lost_lease(rollout: Rollout) -> Trouble | None:
+    """A lease that met the timer's mark, in whatever session, since the mark is written over by the next; else the
+    newest session's own that cannot be had."""
+    for key, error in rollout.failures.items():
+        if key.startswith("lease:") and error.code == "host-reverted":
+            return Trouble(key, error)
     key = actions.lease(str(rollout.session)).key
-    error = rollout.failed(key, attempt_limit(rollout)) if rollout.session else None
-    return Trouble(key, error) if error else None
+    failed = rollout.failed(key, attempt_limit(rollout)) if rollout.session else None
+    return Trouble(key, failed) if failed else None
 
 
 def attempt_limit(rollout: Rollout) -> int:

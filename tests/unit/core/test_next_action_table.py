@@ -229,6 +229,18 @@ def case(name: str, history: Sequence[Event], expected: str | None) -> object:
             "lease:reverted",
         ),
         case(
+            "and stays turned back when the session that wrote over it died",
+            [
+                *STOPPED,
+                *resumed(),
+                *failed("lease:1", REVERTED),
+                *started("lease:reverted"),
+                *resumed(2),
+                *done("lease:2"),
+            ],
+            "lease:reverted",
+        ),
+        case(
             "another's fencing number ends it", [*STOPPED, *failed(DO[3], failure("fenced-out"))], "conclude:superseded"
         ),
         case(

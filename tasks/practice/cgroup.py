@@ -43,7 +43,7 @@ class ControlGroup:
     async def empty(self, kill_mode: str, main: int) -> None:
         """Return when the processes are gone that a stop under `kill_mode` waits for."""
         waits_for_all = kill_mode in ("control-group", "mixed")
-        while self.members() if waits_for_all else self.targets(kill_mode, main, final=False):
+        while self.members() if waits_for_all else self.targets(kill_mode, main, final=False):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_AGAIN_S)  # only the kernel tells systemd when a control group gets empty
 
     def kill_all(self) -> None:

@@ -98,7 +98,7 @@ class ChildGroup:
         return {pid: self._argv(pid) for pid in marked(self._mark)}
 
     def _argv(self, pid: int) -> tuple[str, ...]:
-        """What runs; a main process that a wrapper below the root put an interpreter in front of is shown as it was asked."""
+        """What runs. A main process with an interpreter in front, from a wrapper below the root, is shown as asked."""
         words = read_cmdline(pid)
         asked = self.argv[1:]
         wrapped = pid == self.pid and (not asked or words[-len(asked) :] == asked)

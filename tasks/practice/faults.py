@@ -9,7 +9,7 @@ from tasks.hosts.port import Completed
 Predicate = Callable[[Sequence[str]], bool]
 
 
-class ConnectionCut(ConnectionError):
+class ConnectionCut(ConnectionError):  # noqa: N818  # named by consequence, as all errors here are
     """The session ended under an execution; what a connection makes HostUnreachable of."""
 
 

@@ -51,7 +51,7 @@ class Layer(ABC):
 
 
 class Files(ABC):
-    """The root file system. Paths are absolute and normal; every method raises OSError with the errno a kernel would give.
+    """The root file system. Paths are absolute; every method raises OSError with the errno a kernel would give.
 
     `full` makes each write that needs room fail with ENOSPC.
     """
@@ -88,7 +88,7 @@ class Files(ABC):
         ...
 
     def resolve(self, path: str, *, last: bool = True) -> str:
-        """`path` without links (`last`: the last name followed too). Missing last names are kept; a missing directory raises."""
+        """`path` without links (`last`: the last name followed too). A missing folder raises."""
         todo, done, links = _parts(path), "/", 0
         while todo:
             name = todo.pop(0)

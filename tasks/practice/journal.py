@@ -1,4 +1,4 @@
-"""The practice machine's journal: records as journald keeps them, and the matches that journalctl makes of its words."""
+"""The practice machine's journal: records as journald keeps them, and what journalctl's matches pick."""
 
 import asyncio
 import uuid
@@ -74,7 +74,8 @@ class Journal:
 
     def append(self, fields: Mapping[str, str | bytes]) -> Record:
         seq, real, mono = len(self.records) + 1, self._clock.realtime_us(), self._clock.monotonic_us()
-        cursor = f"s={self._seqnum_id};i={seq:x};b={self.boot_id};m={mono:x};t={real:x};x={seq * 0x9E3779B97F4A7C15 % 2**64:x}"
+        check = seq * 0x9E3779B97F4A7C15 % 2**64
+        cursor = f"s={self._seqnum_id};i={seq:x};b={self.boot_id};m={mono:x};t={real:x};x={check:x}"
         whole = {"_HOSTNAME": self._hostname, **fields}
         raw = {name: value.encode() if isinstance(value, str) else value for name, value in whole.items()}
         record = Record(seq, cursor, real, mono, self.boot_id, raw)

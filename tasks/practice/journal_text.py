@@ -13,7 +13,7 @@ Form = Callable[[Record, bool], bytes]
 
 
 def as_json(record: Record, everything: bool) -> bytes:
-    """One line. Without `--all` a field of 4096 bytes or more is null; what is not printable text is a list of bytes."""
+    """Without `--all` a field of 4096 bytes or more is null; what is not printable text is a list of bytes."""
     shown: dict[str, object] = _addresses(record)
     for name, value in record.fields.items():
         if not everything and len(name) + 1 + len(value) >= _THRESHOLD:

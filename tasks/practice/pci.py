@@ -12,12 +12,12 @@ NVIDIA = "nvidia"
 _LOOK_AGAIN_S = 0.05
 
 FSP_FAILURE = (
-    "NVRM: GPU{index} kfspDumpDebugState_GH100: GPU {address}",
-    "NVRM: kfspProcessCommandResponse_GH100: FSP response reported error. Task ID: 0x1 Command type: 0x14 Error code: 0x177",
-    "NVRM: GPU {address}: RmInitAdapter failed! (0x62:0x177:2142)",
+    "NVRM: kfspProcessCommandResponse_GH100: FSP response reported error. Task ID: 0x1 "
+    "Command type: 0x14 Error code: 0x177",
+    "NVRM: GPU {address}: RmInitAdapter failed! (0x62:0xffff:2142)",
     "nvidia: probe of {address} failed with error -1",
 )
-"""What a GPU says whose firmware cannot boot behind an `identity` domain. 0x177 is operators' report, not NVIDIA's word."""
+"""A GPU whose firmware cannot boot behind an `identity` domain. 0x177 is an operator's report, not NVIDIA's word."""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class PciBus:
         function = self.functions.get(address)
         if function is None or function.driver != driver:
             raise refusal(errno.ENODEV, path)
-        while address in self.stuck_unbind or self.holders(address):
+        while address in self.stuck_unbind or self.holders(address):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel waits here without an end, and so does whoever wrote
         function.driver = None
         if address in self.probes:
@@ -149,7 +149,7 @@ class PciBus:
         if not refused and driver == NVIDIA and function.is_gpu and untranslated:
             refused, lines = True, FSP_FAILURE
         for line in lines:
-            self.kernel(line.format(address=function.address, index=len(self.probes)))
+            self.kernel(line.format(address=function.address))
         if refused:
             return False
         function.driver = driver

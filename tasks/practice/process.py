@@ -59,7 +59,7 @@ class WritesAs(Protocol):
 Factory = Callable[[Sequence[str], Mapping[str, str], "PracticeMachine"], Program]
 
 
-class SpawnFailed(Exception):
+class SpawnFailed(Exception):  # noqa: N818  # named by consequence, as all errors here are
     """exec(2) failed: systemd's exit status 203 with the reason in words."""
 
     def __init__(self, path: str, reason: str) -> None:

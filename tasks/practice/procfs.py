@@ -68,7 +68,7 @@ def _real(pid: int, name: str, path: str) -> bytes:
 
 
 def is_real(pid: int) -> bool:
-    """Whether a PID can be one of the real kernel's (the machine's own programs count from above its limit in child mode)."""
+    """Whether a PID can be one of the real kernel's; in child mode the machine's own programs count from above it."""
     return pid <= _REAL_PID_MAX
 
 

@@ -64,15 +64,31 @@ class Records:
     def about(self, words: str, *, priority: int = 4) -> None:
         self.say(f"{self._name}: {words}", priority=priority)
 
+    def left_over(self, pid: int, program: str) -> None:
+        self.about(f"Found left-over process {pid} ({comm(program)}) in control group while starting unit. Ignoring.")
+        words = "This usually indicates unclean termination of a previous run, or service implementation deficiencies."
+        self.about(words)
+
+    def remains(self, pid: int, program: str) -> None:
+        self.about(f"Unit process {pid} ({comm(program)}) remains running after unit stopped.")
+
+    def killing(self, pid: int, program: str) -> None:
+        self.about(f"Killing process {pid} ({comm(program)}) with signal SIGKILL.", priority=5)
+
     def exec_failed(self, pid: int, path: str, reason: str) -> None:
         """The two records of the forked child that could not exec."""
-        comm = f"({path.rpartition('/')[2][-8:]})"
+        child = f"({path.rpartition('/')[2][-8:]})"
         for verb, step in (("Failed to execute", ""), ("Failed", "at step EXEC spawning ")):
             self._journal.append(
                 {
-                    "PRIORITY": "3", "SYSLOG_IDENTIFIER": comm, "_TRANSPORT": "journal", "_PID": str(pid), "_COMM": comm,
-                    "UNIT": self._name, "INVOCATION_ID": self.invocation, "_SYSTEMD_UNIT": self._name,
+                    "PRIORITY": "3", "SYSLOG_IDENTIFIER": child, "_TRANSPORT": "journal", "_PID": str(pid),
+                    "_COMM": child, "UNIT": self._name, "INVOCATION_ID": self.invocation, "_SYSTEMD_UNIT": self._name,
                     "_SYSTEMD_INVOCATION_ID": self.invocation,
                     "MESSAGE": f"{self._name}: {verb} {step}{path}: {reason}",
                 }
             )  # fmt: skip
+
+
+def comm(program: str) -> str:
+    """A process's name as the kernel keeps it."""
+    return program.rpartition("/")[2][:15]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,9 @@ from tasks.practice.cgroup import ControlGroup
 from tasks.practice.ends import EXEC_FAILED, exec_main_code, restarts, result_of
 from tasks.practice.environment import EnvironmentUnreadable, unit_environment
 from tasks.practice.process import Group, SpawnFailed
-from tasks.practice.records import Records
+from tasks.practice.records import Records, comm
 from tasks.practice.status import ServiceStatus, StartLimit
+from tasks.practice.termination import Termination
 from tasks.practice.unitfile import INFINITY, expand_variables
 from tasks.practice.units import Exec, ServiceUnit
 
@@ -36,8 +36,10 @@ class Service:
         self._main_gone = asyncio.Event()
         self._forked = asyncio.Event()
         self._settled = asyncio.Event()
+        self._forking = asyncio.Lock()
         self._stop_asked = False
         self._up = False
+        self._identifier = ""
 
     async def start(self) -> bool:
         """The job's success. A oneshot's job lasts until its program has ended."""
@@ -98,14 +100,9 @@ class Service:
         self._forked.clear()
         self._settled.clear()
         self._main, self._stop_asked, self._up = None, False, False
+        self._identifier = self.unit.identifier or comm(self.unit.exec_start[0].path)
         for pid, argv in self.cgroup.members().items():
-            self.records.about(
-                f"Found left-over process {pid} ({_comm(argv[0])}) in control group while starting unit. Ignoring."
-            )
-            words = (
-                "This usually indicates unclean termination of a previous run, or service implementation deficiencies."
-            )
-            self.records.about(words)
+            self.records.left_over(pid, argv[0])
         if self.unit.type in ("oneshot", "exec"):
             self.records.starting(self.unit)
         if self.unit.exec_start_pre or self.unit.type in ("oneshot", "exec"):
@@ -142,7 +139,6 @@ class Service:
             if self.status.result == "resources":
                 return status
         else:
-            self._main = group
             with self._bounded():
                 status = await group.wait(self._printed)
         self._main_gone.set()
@@ -170,6 +166,7 @@ class Service:
             self.records.about(f"{refused}", priority=3)
             self.status.result = "resources"
             return None
+        self._main = group
         self.status.main_started(group.pid)
         if self.unit.type == "exec":
             self._running()
@@ -188,8 +185,9 @@ class Service:
 
     async def _spawn(self, command: Exec, env: Mapping[str, str]) -> Group:
         argv = expand_variables(list(command.argv), env)
-        group = await self._systemd.spawn(command.path, argv, env, self.unit)
-        self.cgroup.add(group)
+        async with self._forking:
+            group = await self._systemd.spawn(command.path, argv, env, self.unit)
+            self.cgroup.add(group)
         return group
 
     async def _control(self, command: Exec) -> bool:
@@ -213,8 +211,7 @@ class Service:
 
     def _printed(self, pid: int, line: bytes) -> None:
         # journald stamps a line with the unit's invocation of now, so a leftover's lines carry the next start's.
-        identifier = self.unit.identifier or _comm(self.unit.exec_start[0].path)
-        self._systemd.journal.stdout(self.unit.name, self.status.invocation, pid, identifier, line)
+        self._systemd.journal.stdout(self.unit.name, self.status.invocation, pid, self._identifier, line)
 
     @contextlib.contextmanager
     def _bounded(self) -> Iterator[None]:
@@ -244,7 +241,9 @@ class Service:
         was_starting = self.status.active == "activating" and self.status.sub != "auto-restart"
         if self._stop_asked and self._main_alive():
             await self._stop_commands()
-        await self._terminate()
+        async with self._forking:  # a fork that is under way is waited for, so that nobody comes to life afterwards
+            main = self._main.pid if self._main is not None else 0
+        await Termination(self.unit, self.status, self.records, self.cgroup, main, self._main_gone).run()
         self._life = None
         self._dead(was_starting)
 
@@ -254,40 +253,6 @@ class Service:
         for command in self.unit.exec_stop:
             await self._control(command)
 
-    async def _terminate(self) -> None:
-        main = self._main.pid if self._main is not None else 0
-        if self.cgroup.targets(self.unit.kill_mode, main, final=False):
-            self.status.enter("deactivating", "stop-sigterm")
-        for pid in self.cgroup.targets(self.unit.kill_mode, main, final=False):
-            self.cgroup.signal(pid, self.unit.kill_signal)
-        if await self._gone_in_time(main):
-            return
-        self.status.result = "timeout"
-        if not self.unit.send_sigkill:
-            self.records.about("State 'stop-sigterm' timed out. Skipping SIGKILL.")
-            return
-        self.records.about("State 'stop-sigterm' timed out. Killing.")
-        self.status.enter("deactivating", "stop-sigkill")
-        for pid in self.cgroup.targets(self.unit.kill_mode, main, final=True):
-            argv = self.cgroup.members().get(pid, ("?",))
-            self.records.about(
-                f"Killing process {pid} ({_comm(argv[0])}) with signal {signal.Signals.SIGKILL.name}.", priority=5
-            )
-            self.cgroup.signal(pid, signal.SIGKILL)
-        if not await self._gone_in_time(main):
-            self.records.about("Processes still around after SIGKILL. Ignoring.")
-
-    async def _gone_in_time(self, main: int) -> bool:
-        limit = self.unit.timeout_stop_us
-        try:
-            async with asyncio.timeout(None if limit >= INFINITY else limit / 1e6):
-                await self.cgroup.empty(self.unit.kill_mode, main)
-                if self._main is not None and main not in self.cgroup.members():
-                    await self._main_gone.wait()
-        except TimeoutError:
-            return False
-        return True
-
     def _main_alive(self) -> bool:
         return self._main is not None and self._main.pid in self._main.members()
 
@@ -295,7 +260,7 @@ class Service:
         self._ending = None
         self.status.main_pid = 0
         for pid, argv in self.cgroup.members().items():
-            self.records.about(f"Unit process {pid} ({_comm(argv[0])}) remains running after unit stopped.")
+            self.records.remains(pid, argv[0])
         result = self.status.result
         again = not self._stop_asked and restarts(self.unit.restart, result) and self.unit.type != "oneshot"
         self.records.ended(result)
@@ -324,7 +289,3 @@ class Service:
         if again is not None and again is not asyncio.current_task():
             again.cancel()
             self.status.enter("inactive", "dead")
-
-
-def _comm(path: str) -> str:
-    return path.rpartition("/")[2][:15]

@@ -106,7 +106,7 @@ _STATE_TIMES = ("StateChange", "InactiveExit", "ActiveEnter", "ActiveExit", "Ina
 
 
 def printed(properties: Properties, asked: Iterable[str], *, value: bool = False) -> str:
-    """The lines of `systemctl show`; asked properties are printed even when empty, others only when they say something."""
+    """The lines of `systemctl show`: all that are not empty, or those asked for, empty ones among them."""
     wanted = list(asked)
     shown = [(k, v) for k, v in properties.items() if (k in wanted if wanted else v != "")]
     return "".join(f"{v}\n" if value else f"{k}={v}\n" for k, v in shown)

@@ -29,6 +29,7 @@ class MemoryFiles(Files):
         for path in BASE_DIRECTORIES:
             self.mkdir(path, parents=True)
         self.chmod("/tmp", 0o1777)
+        self.write("/dev/null", b"", mode=0o666)
 
     def _lstat(self, path: str) -> Entry:
         node = self._node(path)

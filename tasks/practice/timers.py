@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """Fires once, `on_active_us` after its start. systemd-run sets RemainAfterElapse=no: it is gone once it has fired."""
+    """Fires once, `on_active_us` after its start; gone then, for systemd-run sets RemainAfterElapse=no."""
 
     def __init__(self, systemd: "Systemd", name: str, description: str, on_active_us: int) -> None:
         self.name, self.description, self.on_active_us = name, description, on_active_us

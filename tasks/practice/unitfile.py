@@ -101,7 +101,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
 
 
 def split_words(text: str) -> list[str]:
-    """Words as systemd splits them: quotes anywhere, C escapes everywhere; ValueError for an open quote or a bad escape."""
+    """Words as systemd splits them, with quotes and C escapes; ValueError for an open quote or a bad escape."""
     words, word, quote, started, i = [], "", "", False, 0
     while i < len(text):
         char = text[i]
@@ -190,7 +190,7 @@ def format_span(microseconds: int) -> str:
     """A time span as `systemctl show` prints it: `1min 30s`."""
     if microseconds >= INFINITY:
         return "infinity"
-    parts = []
+    parts: list[str] = []
     for unit, size in _SHOWN_UNITS:
         if microseconds < size:
             continue

@@ -1,4 +1,4 @@
-"""`systemd-analyze verify`: what systemd would say of a unit file (systemd 252; sentences read from the real program)."""
+"""`systemd-analyze verify`: what systemd 252 says of a unit file (sentences taken from the real program)."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,25 +12,28 @@ if TYPE_CHECKING:
 
 _SECTIONS = ("Unit", "Service", "Install")
 _UNIT_WORDS = """
-    Description Documentation Wants Requires Requisite BindsTo PartOf Upholds Conflicts Before After OnFailure OnSuccess
-    StopWhenUnneeded RefuseManualStart RefuseManualStop AllowIsolate DefaultDependencies CollectMode StartLimitIntervalSec
-    StartLimitInterval StartLimitBurst StartLimitAction FailureAction SuccessAction RequiresMountsFor JobTimeoutSec
-    IgnoreOnIsolate SourcePath RebootArgument PropagatesReloadTo ReloadPropagatedFrom JoinsNamespaceOf
+    Description Documentation Wants Requires Requisite BindsTo PartOf Upholds Conflicts Before After OnFailure
+    OnSuccess StopWhenUnneeded RefuseManualStart RefuseManualStop AllowIsolate DefaultDependencies CollectMode
+    StartLimitIntervalSec StartLimitInterval StartLimitBurst StartLimitAction FailureAction SuccessAction
+    RequiresMountsFor JobTimeoutSec IgnoreOnIsolate SourcePath RebootArgument PropagatesReloadTo
+    ReloadPropagatedFrom JoinsNamespaceOf
 """
 _SERVICE_WORDS = """
-    Type ExecStart ExecStartPre ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition Restart RestartSec
-    TimeoutStartSec TimeoutStopSec TimeoutSec TimeoutAbortSec RuntimeMaxSec WatchdogSec RemainAfterExit GuessMainPID PIDFile
-    BusName NotifyAccess SuccessExitStatus RestartPreventExitStatus RestartForceExitStatus KillMode KillSignal SendSIGKILL
-    SendSIGHUP FinalKillSignal RestartKillSignal WatchdogSignal User Group SupplementaryGroups DynamicUser WorkingDirectory
-    RootDirectory Environment EnvironmentFile PassEnvironment UnsetEnvironment StandardInput StandardOutput StandardError
-    SyslogIdentifier SyslogFacility SyslogLevel LogLevelMax LogExtraFields LogNamespace LogRateLimitIntervalSec
-    LogRateLimitBurst Nice OOMScoreAdjust OOMPolicy UMask Slice Delegate DeviceAllow DevicePolicy NoNewPrivileges
-    CapabilityBoundingSet AmbientCapabilities SecureBits SystemCallFilter SystemCallArchitectures LockPersonality
-    MountFlags BindPaths BindReadOnlyPaths TemporaryFileSystem ReadOnlyPaths ReadWritePaths InaccessiblePaths StateDirectory
-    StateDirectoryMode CacheDirectory LogsDirectory ConfigurationDirectory RuntimeDirectory RuntimeDirectoryMode
-    RuntimeDirectoryPreserve LoadCredential SetCredential TTYPath TimerSlackNSec NUMAPolicy NUMAMask RemoveIPC KeyringMode
-    StartLimitInterval StartLimitBurst StartLimitAction FailureAction RebootArgument
-    PAMName FileDescriptorStoreMax ProcSubset TimeoutStartFailureMode TimeoutStopFailureMode
+    Type ExecStart ExecStartPre ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition Restart
+    RestartSec TimeoutStartSec TimeoutStopSec TimeoutSec TimeoutAbortSec RuntimeMaxSec WatchdogSec
+    RemainAfterExit GuessMainPID PIDFile BusName NotifyAccess SuccessExitStatus RestartPreventExitStatus
+    RestartForceExitStatus KillMode KillSignal SendSIGKILL SendSIGHUP FinalKillSignal RestartKillSignal
+    WatchdogSignal User Group SupplementaryGroups DynamicUser WorkingDirectory RootDirectory Environment
+    EnvironmentFile PassEnvironment UnsetEnvironment StandardInput StandardOutput StandardError
+    SyslogIdentifier SyslogFacility SyslogLevel LogLevelMax LogExtraFields LogNamespace
+    LogRateLimitIntervalSec LogRateLimitBurst Nice OOMScoreAdjust OOMPolicy UMask Slice Delegate DeviceAllow
+    DevicePolicy NoNewPrivileges CapabilityBoundingSet AmbientCapabilities SecureBits SystemCallFilter
+    SystemCallArchitectures LockPersonality MountFlags BindPaths BindReadOnlyPaths TemporaryFileSystem
+    ReadOnlyPaths ReadWritePaths InaccessiblePaths StateDirectory StateDirectoryMode CacheDirectory
+    LogsDirectory ConfigurationDirectory RuntimeDirectory RuntimeDirectoryMode RuntimeDirectoryPreserve
+    LoadCredential SetCredential TTYPath TimerSlackNSec NUMAPolicy NUMAMask RemoveIPC KeyringMode
+    StartLimitInterval StartLimitBurst StartLimitAction FailureAction RebootArgument PAMName
+    FileDescriptorStoreMax ProcSubset TimeoutStartFailureMode TimeoutStopFailureMode
 """
 _UNIT_KEYS, _SERVICE_KEYS = frozenset(_UNIT_WORDS.split()), frozenset(_SERVICE_WORDS.split())
 _SERVICE_FAMILIES = re.compile(
@@ -135,7 +138,10 @@ def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[st
         yield f"Unit {name} has a bad unit file setting."
         return
     if len(starts) > 1 and text.last("Service", "Type", "simple") != "oneshot":
-        yield f"{name}: Service has more than one ExecStart= setting, which is only allowed for Type=oneshot services. Refusing."
+        words = (
+            "Service has more than one ExecStart= setting, which is only allowed for Type=oneshot services. Refusing."
+        )
+        yield f"{name}: {words}"
         yield f"Unit {name} has a bad unit file setting."
         return
     for command in _commands(machine, name, text):

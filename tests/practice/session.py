@@ -93,5 +93,5 @@ class Session:
 
     async def until(self, holds: Callable[[], bool], *, within_s: float = 5.0) -> None:
         async with asyncio.timeout(within_s):
-            while not holds():
+            while not holds():  # noqa: ASYNC110  # a unit's state has no event
                 await asyncio.sleep(0.01)

@@ -44,7 +44,7 @@ def test_systemd_run_hands_every_word_over_unchanged(words: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ['"open', "back\\"])
 def test_bad_quoting_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="quoting|escape"):
+    with pytest.raises(ValueError, match=r"quoting|escape"):
         split_words(text)
 
 
@@ -173,7 +173,8 @@ async def test_cat_shows_the_fragment_and_its_drop_ins() -> None:
         pytest.param(
             ("start", "bad.service"),
             1,
-            "Failed to start bad.service: Unit bad.service has a bad unit file setting.\nSee system logs and 'systemctl status bad.service' for details.\n",
+            "Failed to start bad.service: Unit bad.service has a bad unit file setting.\n"
+            "See system logs and 'systemctl status bad.service' for details.\n",
             id="bad",
         ),
         pytest.param(("frob",), 1, "Unknown command verb frob.\n", id="no-such-verb"),

@@ -1,5 +1,6 @@
 """journalctl (systemd 252), the options that a deployment uses."""
 
+import itertools
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,14 +12,32 @@ from tasks.practice.journal import Journal, Query, Record, matches_of
 from tasks.practice.journal_text import FORMS, Form
 from tasks.practice.unitfile import parse_span
 
-_LONG = ("output=", "all", "no-pager", "unit=", "since=", "until=", "after-cursor=", "show-cursor", "dmesg", "lines=", "follow",
-         "quiet", "boot", "no-tail", "no-hostname", "utc", "identifier=", "reverse")  # fmt: skip
+_LONG = [
+    "output=",
+    "all",
+    "no-pager",
+    "unit=",
+    "since=",
+    "until=",
+    "after-cursor=",
+    "show-cursor",
+    "dmesg",
+    "lines=",
+    "follow",
+    "quiet",
+    "boot",
+    "no-tail",
+    "no-hostname",
+    "utc",
+    "identifier=",
+    "reverse",
+]
 _SHORT = "o:au:kn:fqbt:r"
 _SAME = {"o": "output", "a": "all", "u": "unit", "k": "dmesg", "n": "lines", "f": "follow", "q": "quiet", "b": "boot",
          "t": "identifier", "r": "reverse", "S": "since"}  # fmt: skip
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818  # named by consequence, as all errors here are
     """Words that journalctl refuses."""
 
 
@@ -132,9 +151,8 @@ def _time(journal: Journal, text: str) -> int:
 
 def _pairs(call: Call) -> list[tuple[str, str]]:
     words = call.words[1:]
-    found = [tuple(word.split("=", 1)) for word in words if word.startswith("--") and "=" in word]
-    found += [(a, b) for a, b in zip(words, words[1:], strict=False) if a in ("-u", "--unit")]
-    return [(pair[0], pair[1]) for pair in found]
+    joined = [(name, value) for name, sep, value in (word.partition("=") for word in words) if sep]
+    return joined + [(name, value) for name, value in itertools.pairwise(words) if name in ("-u", "--unit")]
 
 
 PROGRAMS: Table = {"journalctl": journalctl}

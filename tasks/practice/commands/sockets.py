@@ -48,9 +48,8 @@ def _table(rows: list[Listener], *, shows_holders: bool, root: bool) -> str:
     for row in rows:
         users = ",".join(f'("{comm}",pid={pid},fd={fd})' for comm, pid, fd in row.holders)
         shown = f" users:({users})" if shows_holders and root and users else ""
-        lines.append(
-            f"LISTEN 0      128    {f'{row.address}:{row.port}':<{width}} {row.anywhere:<{far if shown else 0}}{shown}\n"
-        )
+        here, there = f"{row.address}:{row.port}".ljust(width), row.anywhere.ljust(far if shown else 0)
+        lines.append(f"LISTEN 0      128    {here} {there}{shown}\n")
     return "".join(lines)
 
 

@@ -17,8 +17,22 @@ VERSION = (
     "+FIDO2 +IDN2 -IDN +IPTC +KMOD +LIBCRYPTSETUP +LIBFDISK +PCRE2 -PWQUALITY +P11KIT +QRENCODE +TPM2 +BZIP2 "
     "+LZ4 +XZ +ZLIB +ZSTD -BPF_FRAMEWORK -XKBCOMMON +UTMP +SYSVINIT default-hierarchy=unified\n"
 )
-_LONG = ("version", "property=", "value", "no-pager", "no-block", "signal=", "kill-whom=", "quiet", "full", "plain", "no-legend",
-         "all", "now", "no-ask-password")  # fmt: skip
+_LONG = [
+    "version",
+    "property=",
+    "value",
+    "no-pager",
+    "no-block",
+    "signal=",
+    "kill-whom=",
+    "quiet",
+    "full",
+    "plain",
+    "no-legend",
+    "all",
+    "now",
+    "no-ask-password",
+]
 _MAIN = ("main", "main-fail")
 
 

@@ -8,12 +8,25 @@ from tasks.practice.ends import job_failure
 from tasks.practice.unitfile import parse_span
 
 _FLAGS = ("--collect", "-G", "--no-block", "--quiet", "-q", "--remain-after-exit", "-r", "--no-ask-password", "--wait")
-_VALUES = ("--unit", "-u", "--property", "-p", "--on-active", "--timer-property", "--description", "--setenv", "-E", "--uid",
-           "--gid", "--service-type", "--working-directory")  # fmt: skip
+_VALUES = [
+    "--unit",
+    "-u",
+    "--property",
+    "-p",
+    "--on-active",
+    "--timer-property",
+    "--description",
+    "--setenv",
+    "-E",
+    "--uid",
+    "--gid",
+    "--service-type",
+    "--working-directory",
+]
 _UNIT_KEYS = ("CollectMode", "Description", "StartLimitIntervalSec", "StartLimitBurst")
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818  # named by consequence, as all errors here are
     """Words that systemd-run refuses."""
 
 

@@ -18,14 +18,14 @@ from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, inst
 MODELS = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP)
 QUICK: Mapping[str, object] = {
     "stage_seconds": dict.fromkeys(
-        ("arguments", "distributed", "weights", "draft-weights", "kv-cache", "graphs", "http", "warm-up"), 0.02
+        ("arguments", "distributed", "weights", "draft-weights", "kv-cache", "graphs", "http", "warm-up"), 0.005
     ),
-    "forward_seconds": 0.0005,
+    "forward_seconds": 0.0003,
     "prefill_seconds": 0.001,
     "health_seconds": 0.01,
-    "health_timeout_seconds": 1.0,
-    "drain_poll_seconds": 0.02,
-    "exit_seconds": 0.02,
+    "health_timeout_seconds": 0.5,
+    "drain_poll_seconds": 0.01,
+    "exit_seconds": 0.005,
 }
 MODEL = ("--model-path", QWEN.path, "--tp", "4")
 SPECULATION = (

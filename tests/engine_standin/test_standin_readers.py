@@ -19,13 +19,13 @@ def read(standin: StandIn) -> Boot:
     return boot
 
 
-@pytest.mark.parametrize("version", ["0.5.9", "0.5.13", "0.5.14", "0.5.18", "0.5.19", "0.5.20", "0.5.23"])
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.13", "0.5.14", "0.5.18", "0.5.20", "0.5.23"])
 def test_a_healthy_start_is_ready_and_active(tmp_path: Path, version: str) -> None:
     old = version in ("0.5.9", "0.5.13")
     more = ("--mamba-scheduler-strategy", "extra_buffer") if old else ()
     environment = {"SGLANG_ENABLE_SPEC_V2": "1"} if old else {}
     with serving(tmp_path, *MODEL, *SPECULATION, *more, version=version, environment=environment) as standin:
-        for _ in range(3):
+        for _ in range(2):
             standin.generate("Describe how bread is made.", **LONG)
         boot = read(standin)
         standin.stop()

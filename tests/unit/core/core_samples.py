@@ -178,7 +178,7 @@ def fact(
         case "do" | "undo":
             return StepSucceeded(**common, step=int(first), direction=kind)
         case "await-readiness":
-            return ReadinessReached(**common, side=rest, seconds=1.0, stages={"ready": 1.0})
+            return ReadinessReached(**common, side=rest, seconds=1.0, stages=(("ready", 1.0),))
         case "verify":
             return EvidenceGathered(**common, side=first, round=int(last), items={"journal": ITEM})
         case "judge":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from core_samples import failure, fact
+from core_samples import fact, failure
 
 from state.action import Action
 from state.events import (
@@ -36,7 +36,7 @@ from state.steps import (
 
 @dataclass(frozen=True)
 class Model:
-    """One host: files, drivers, which files the service was started with (None: it is down), what is staged, the timer."""
+    """One host. `running` are the files that the service was started with, None where it is down."""
 
     files: Mapping[str, FileState]
     drivers: Mapping[str, str | None]
@@ -45,7 +45,7 @@ class Model:
     timer: ArmTimer | None = None
 
 
-class Impossible(Exception):
+class ImpossibleStepError(Exception):
     """A step met a state in which a real host would refuse it."""
 
 
@@ -58,7 +58,7 @@ def model_of(observed: Observation, plan: Plan) -> Model:
 
 
 def apply(model: Model, step: Step) -> Model:
-    """The model after the step; every step may be repeated. Raises Impossible."""
+    """The model after the step; every step may be repeated. Raises ImpossibleStepError."""
     match step:
         case StageFiles():
             digests = {s.digest for c in step.changes for s in (c.before, c.after) if s.digest}
@@ -84,10 +84,10 @@ def _installed(model: Model, step: InstallFiles) -> dict[str, FileState]:
     if all(model.files[c.after.path] == c.after for c in step.changes):
         return {}
     if model.running is not None:
-        raise Impossible("files are replaced under a running service")
+        raise ImpossibleStepError("files are replaced under a running service")
     for change in step.changes:
         if change.after.digest is not None and change.after.digest not in model.staged:
-            raise Impossible(f"{change.after.digest} is not on the host")
+            raise ImpossibleStepError(f"{change.after.digest} is not on the host")
     return {c.after.path: c.after for c in step.changes}
 
 
@@ -98,17 +98,18 @@ def reverted(model: Model, step: ArmTimer) -> Model:
     return replace(model, files=files, drivers=drivers, running=files if step.start else None, timer=None)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The orchestrator is gone."""
 
 
-class Cancelled(Exception):
+class InterruptedByPersonError(Exception):
     """Somebody pressed Ctrl-C."""
 
 
 @dataclass
 class World:
-    """`faults` maps an action's key to how it fails: `for good`, `once` or `never ending` (retryable), `refuted`, `open`.
+    """`faults` maps an action's key to how it fails: `for good`, `once` or `never ending` (these may be tried again); a
+    judgement's to its outcome: `refuted`, `open`, `more` (open, and more samples may decide).
 
     A `do` step that fails does so after its effect if `late`, else before it. `moments` counts the points at which the
     orchestrator can die: before and after each append, and after each effect.
@@ -133,9 +134,9 @@ class World:
     def moment(self) -> None:
         self.moments += 1
         if self.moments == self.cancel_at:
-            raise Cancelled
+            raise InterruptedByPersonError
         if self.moments in self.die_at or self.moments == self.revert_at:
-            raise Killed
+            raise KilledError
 
     def append(self, event: Event) -> None:
         self.moment()
@@ -153,11 +154,11 @@ def run(world: World, requested: RolloutRequested, *, limit: int = 400) -> Rollo
     while True:
         try:
             return _drive(world, limit)
-        except Killed:
+        except KilledError:
             _pass_time(world)
             world.rollout = fold(world.events)
             world.record(RolloutResumed(session=world.rollout.session + 1, actor="another"))
-        except Cancelled:
+        except InterruptedByPersonError:
             if world.rollout.concluded is None:
                 world.record(CancelRequested(actor="a person"))
 
@@ -251,6 +252,6 @@ def _apply(world: World, step: Step) -> ErrorFacts | None:
         return failure("host-reverted")
     try:
         world.model = apply(world.model, step)
-    except Impossible as refusal:
+    except ImpossibleStepError as refusal:
         return ErrorFacts(code="step-failed", message=str(refusal))
     return None

@@ -178,7 +178,7 @@ def test_killed_at_any_moment_it_comes_to_the_same_end(name: str, late: bool) ->
 
 @pytest.mark.parametrize("again", range(1, 9))
 def test_killed_twice_around_the_timer_it_still_comes_back(again: int) -> None:
-    """The host reverts at each moment of the way, and the orchestrator that finds it dies too, `again` moments later."""
+    """The host reverts at each moment of the way, and the orchestrator that finds it dies `again` moments later."""
     whole = world()
     run(whole, requested())
     for moment in range(1, whole.moments + 1):

@@ -49,7 +49,12 @@ def report(error: InterlockError) -> int:
 
 
 def console() -> Console:
-    return Console(highlight=False, soft_wrap=False)
+    """The terminal's width, or a page's where there is no terminal to ask."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=PAGE_COLUMNS)
+
+
+PAGE_COLUMNS = 120
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
@@ -79,7 +84,9 @@ def apply(
     as_json: AsJson = False,
     bare: Bare = False,
     reason: Reason = "applied from the command line",
-    reviewed: Annotated[str, typer.Option("--plan", help="Refuse unless the plan has this digest (or its beginning).")] = "",
+    reviewed: Annotated[
+        str, typer.Option("--plan", help="Refuse unless the plan has this digest (or its beginning).")
+    ] = "",
 ) -> None:
     """Bring the service to its manifest; prove it, or put the old one back."""
     from deployments import run as commands
@@ -93,7 +100,12 @@ def apply(
 
 
 @app.command()
-def verify(manifest: ManifestPath, as_json: AsJson = False, bare: Bare = False, reason: Reason = "verified from the command line") -> None:
+def verify(
+    manifest: ManifestPath,
+    as_json: AsJson = False,
+    bare: Bare = False,
+    reason: Reason = "verified from the command line",
+) -> None:
     """Judge what runs now by the manifest's claims, changing nothing."""
     from deployments import run as commands
 
@@ -175,7 +187,9 @@ def inspect(
 def demo(
     as_json: AsJson = False,
     bare: Bare = False,
-    keep: Annotated[str, typer.Option("--keep", help="Keep the practice host's files and the database in this folder.")] = "",
+    keep: Annotated[
+        str, typer.Option("--keep", help="Keep the practice host's files and the database in this folder.")
+    ] = "",
 ) -> None:
     """Two rollouts on a practice host over real SSH: one that is proven, one that is put back."""
     from deployments import demo as demonstration

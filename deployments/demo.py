@@ -101,4 +101,3 @@ def _settings(folder: Path) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-

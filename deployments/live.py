@@ -10,8 +10,8 @@ from rich.status import Status
 from deployments.page import show_line, show_plan, show_verdicts
 from flows.ports import Watch
 from state.events import ActionStarted, Judged, PlanMade, decode
-from state.narrative import tell, title_of
 from state.narrative import Line as NarrativeLine
+from state.narrative import tell, title_of
 from state.rollout import Rollout
 from state.store.port import RecordedEvent
 
@@ -37,7 +37,9 @@ class LivePage:
         if told := tell(event):
             mark, title, text = told
             after = (recorded.recorded_at - self._begun).total_seconds()
-            show_line(self._console, NarrativeLine(at=recorded.recorded_at, after_s=after, mark=mark, title=title, text=text))
+            show_line(
+                self._console, NarrativeLine(at=recorded.recorded_at, after_s=after, mark=mark, title=title, text=text)
+            )
         if isinstance(event, PlanMade):
             show_plan(self._console, event.plan, event.digest)
         if isinstance(event, Judged):
@@ -62,5 +64,3 @@ def live(console: Console) -> Iterator[Watch]:
         return
     with console.status("starting") as status:
         yield LivePage(console, status).watch()
-
-

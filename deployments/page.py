@@ -19,13 +19,19 @@ OUTCOMES = {"held": ("✓ held", "green"), "refuted": ("✗ refuted", "bold red"
 
 def show_plan(console: Console, plan: Plan, digest: str) -> None:
     """What will happen, and why it is safe."""
-    console.print(f"[bold]Plan[/] for [bold]{escape(plan.service)}[/] → revision {plan.revision[:12]}   (plan {digest[:12]})")
+    console.print(
+        f"[bold]Plan[/] for [bold]{escape(plan.service)}[/] → revision {plan.revision[:12]}   (plan {digest[:12]})"
+    )
     if plan.unchanged:
         console.print(f"  nothing to do: {escape(plan.unchanged)}")
         return
     for number, sentence in enumerate(plan.changes, 1):
         console.print(f"  {number}. {escape(sentence)}", highlight=False)
-    known = f"about {plan.dark_s:.0f} s, as in {plan.dark_basis}" if plan.dark_s is not None else "not known yet for this service"
+    known = (
+        f"about {plan.dark_s:.0f} s, as in {plan.dark_basis}"
+        if plan.dark_s is not None
+        else "not known yet for this service"
+    )
     console.print(f"  without an answer meanwhile: {escape(known)}", highlight=False)
     previous = "the old revision is put back and proven by its own claims" if plan.previous_good else (
         "files and drivers are put back; nothing runs now that could be proven again"
@@ -44,24 +50,30 @@ def show_claims(console: Console, claims: Sequence[Claim]) -> None:
 
 
 def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str) -> None:
-    """The claims table: outcome, statement, and the evidence in words."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    table.add_column("plane", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("claim", overflow="fold", ratio=2)
-    table.add_column("evidence", overflow="fold", ratio=3)
+    """The claims table: outcome, statement, and the evidence in words, plane by plane."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, expand=True
+    )
+    table.add_column("plane", no_wrap=True, width=12)
+    table.add_column("verdict", no_wrap=True, width=9)
+    table.add_column("claim", overflow="fold", ratio=4)
+    table.add_column("evidence", overflow="fold", ratio=5)
+    shown = ""
     for verdict in sorted(verdicts, key=lambda v: PLANES.index(v.plane)):
         word, style = OUTCOMES[verdict.outcome]
-        evidence = Text(_clipped(verdict.reason))
+        evidence = Text(_clipped(verdict.reason, 200))
         if verdict.remedy:
             evidence.append(f"\n→ {verdict.remedy}", style="italic")
-        table.add_row(verdict.plane, Text(word, style=style), Text(verdict.statement), evidence)
+        plane, shown = "" if verdict.plane == shown else verdict.plane, verdict.plane
+        table.add_row(plane, Text(word, style=style), Text(verdict.statement), evidence)
     console.print(table)
 
 
 def show_line(console: Console, line: Line) -> None:
     sign, style = MARKS[line.mark]
-    text = Text.assemble((f"{line.after_s:7.1f} s ", "dim"), (sign, style), (f" {line.title:<18} ", "bold"), _clipped(line.text, 400))
+    text = Text.assemble(
+        (f"{line.after_s:7.1f} s ", "dim"), (sign, style), (f" {line.title:<18} ", "bold"), _clipped(line.text, 400)
+    )
     console.print(text)
 
 

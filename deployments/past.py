@@ -1,10 +1,11 @@
 """Commands about the past: the list of rollouts, replay, and the store that holds them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from deployments.page import show_timeline
 from deployments.run import print_json
@@ -40,16 +41,19 @@ async def history(console: Console, service: str, *, as_json: bool, verify: bool
     if as_json:
         print_json([{name: _plain(value) for name, value in row.items()} for row in found])
         return 0
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("when", "service", "what", "rollout", "revision", "outcome", "in short"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("when", "rollout", "outcome"))
     for row in found:
-        table.add_row(
-            f"{row['requested_at']:%Y-%m-%d %H:%M:%S}", row["service"], row["purpose"], row["rollout"], row["revision"][:12],
-            row["state"], row["summary"] or row["error"] or "",
-        )  # fmt: skip
-    console.print(table if found else "no rollout yet")
+        console.print(_row(row))
+    if not found:
+        console.print("no rollout yet")
     return 0
+
+
+def _row(row: Mapping[str, Any]) -> Text:
+    good = row["exit_code"] == 0
+    head = f"{row['requested_at']:%Y-%m-%d %H:%M:%S}  {row['service']}  {row['purpose']} {row['rollout']} → {row['revision'][:12]}  "
+    ending = Text(row["state"], style="green" if good else "yellow" if row["exit_code"] != 4 else "bold red")
+    dark = f"; dark for {row['dark_s']:.1f} s" if row["dark_s"] is not None else ""
+    return Text(head).append_text(ending).append(f"\n    {row['summary'] or row['error'] or row['reason']}{dark}")
 
 
 async def replay(console: Console, rollout: str, *, everything: bool, as_json: bool) -> int:

@@ -36,7 +36,9 @@ def read_manifest(path: Path) -> Manifest:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageInvalid(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8") from error
+        raise UsageInvalid(
+            f"{path} is no UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+        ) from error
     except OSError as error:
         raise UsageInvalid(f"Cannot read {path}: {error.strerror}", hint="name a manifest file") from error
     return load_manifest(text, str(path))
@@ -55,12 +57,21 @@ async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: b
     if claims:
         show_claims(console, made.claims)
     if not made.unchanged:
-        console.print(f"to do exactly this: interlock apply --plan {made.digest[:12]} MANIFEST", style="dim", highlight=False)
+        console.print(
+            f"to do exactly this: interlock apply --plan {made.digest[:12]} MANIFEST", style="dim", highlight=False
+        )
     return 0
 
 
 async def run_manifest(
-    console: Console, manifest: Manifest, purpose: Purpose, *, reason: str, reviewed: str | None, bare: bool, as_json: bool
+    console: Console,
+    manifest: Manifest,
+    purpose: Purpose,
+    *,
+    reason: str,
+    reviewed: str | None,
+    bare: bool,
+    as_json: bool,
 ) -> int:
     """`apply` and `verify`: a rollout from a manifest."""
 

@@ -50,7 +50,9 @@ async def _renew(history: History, hosts: Hosts) -> None:
     try:
         await lease.renew(history.ports, requested)
         if armed is not None:
-            await timer.renew(hosts[armed.host], armed.service, Fence(requested.rollout, history.rollout.fencing[armed.host]))
+            await timer.renew(
+                hosts[armed.host], armed.service, Fence(requested.rollout, history.rollout.fencing[armed.host])
+            )
     except InterlockError:
         return
 

@@ -48,7 +48,12 @@ async def _take(
         fencing |= dict.fromkeys(names, lease.version)
     reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number)])
     return LeaseTaken(
-        action=key, attempt=attempt, holder=ports.holder, until=until, fencing=fencing, reverted=reverted if again else ()
+        action=key,
+        attempt=attempt,
+        holder=ports.holder,
+        until=until,
+        fencing=fencing,
+        reverted=reverted if again else (),
     )
 
 

@@ -42,9 +42,7 @@ def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Aw
     return perform
 
 
-async def look(
-    hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout"
-) -> tuple[Plan, Observation]:
+async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout") -> tuple[Plan, Observation]:
     """Observe and plan, changing nothing. Raises what the hosts raise, and Refused for claims that cannot be decided."""
     host, gpu_host = hosts[revision.unit_host], hosts[revision.gpu_host] if revision.gpu_host else None
     engine = engine_for(revision.engine)
@@ -63,7 +61,9 @@ async def _installed(host: Host, engine: Engine, revision: Revision, observed: O
     paths = [path for path in dict.fromkeys(models) if path.startswith("/")]
     version = engine.version_argv(revision.argv)
     asked = [Argv(version)] if version else []
-    answers = list(await host.run_all([*asked, *(cat(f"{path}/config.json") for path in paths)], timeout_s=READ_TIMEOUT_S))
+    answers = list(
+        await host.run_all([*asked, *(cat(f"{path}/config.json") for path in paths)], timeout_s=READ_TIMEOUT_S)
+    )
     said = answers.pop(0) if version else None
     found = {path: _architectures(answer.stdout) for path, answer in zip(paths, answers, strict=True) if answer.ok}
     return Installed(said.text.strip() or None if said and said.ok else None, found)
@@ -98,7 +98,11 @@ async def _preflight(work: Work) -> Event:
     if found.refusals:
         raise PreflightRefused(found.refusals)
     return PreflightPassed(
-        action=work.action.key, attempt=work.attempt, checks=found.checks, warnings=found.warnings, engine_version=found.engine_version
+        action=work.action.key,
+        attempt=work.attempt,
+        checks=found.checks,
+        warnings=found.warnings,
+        engine_version=found.engine_version,
     )
 
 

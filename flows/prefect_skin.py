@@ -61,7 +61,9 @@ async def shown_as_done(history: History) -> None:
         async def recorded(what: str = fact.wire) -> str:
             return what
 
-        await task(name=key, task_run_name=f"{key} (done before)", cache_policy=NO_CACHE, persist_result=False)(recorded)()
+        await task(name=key, task_run_name=f"{key} (done before)", cache_policy=NO_CACHE, persist_result=False)(
+            recorded
+        )()
 
 
 async def _may_retry(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:

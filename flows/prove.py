@@ -33,7 +33,7 @@ async def await_readiness(work: Work) -> Event:
         attempt=work.attempt,
         side=work.action.side,
         seconds=max(boarding.stages.values()),
-        stages=boarding.stages,
+        stages=tuple(boarding.stages.items()),
     )
 
 
@@ -54,7 +54,9 @@ async def verify(work: Work) -> Event:
 async def judge_evidence(work: Work) -> Event:
     """Pure but for reading the evidence store: the claims of the plan over the facts of what was gathered."""
     items = work.rollout.gathered[f"{work.action.side}:{work.action.round}"]
-    return await judged(work.ports.evidence, work.plan, work.action.key, work.attempt, work.action.side, work.action.round, items)
+    return await judged(
+        work.ports.evidence, work.plan, work.action.key, work.attempt, work.action.side, work.action.round, items
+    )
 
 
 async def judged(
@@ -68,13 +70,20 @@ async def judged(
 ) -> Judged:
     """The judgement of `items`; the same items, readers and claims give the same event, today and in a year."""
     evidence = Evidence(
-        {name: await store.get(item.digest) for name, item in items.items()}, {name: i.digest for name, i in items.items()}
+        {name: await store.get(item.digest) for name, item in items.items()},
+        {name: i.digest for name, i in items.items()},
     )
     target = target_of(plan, side)
     facts = (*common_facts(target, evidence), *engine_for(target.engine).facts(target, evidence))
     verdicts = judge(claims_of(plan, side), facts)
     return Judged(
-        action=action, attempt=attempt, side=side, round=round_, outcome=conclusion(verdicts), verdicts=verdicts, facts=facts
+        action=action,
+        attempt=attempt,
+        side=side,
+        round=round_,
+        outcome=conclusion(verdicts),
+        verdicts=verdicts,
+        facts=facts,
     )
 
 

@@ -47,11 +47,21 @@ async def to_proven(
     history = proven(await ports.events.read(f"service-{service}"))
     wanted = _chosen([event.revision for event in history], to)
     if wanted is None:
-        raise NotFound("proven revision", to or f"before the present one of {service}", hint=f"`interlock history {service}` lists them")
+        raise NotFound(
+            "proven revision",
+            to or f"before the present one of {service}",
+            hint=f"`interlock history {service}` lists them",
+        )
     if hosts is None:
         hosts = await _hosts_of(ports, next(e.rollout for e in reversed(history) if e.revision.digest == wanted.digest))
     return RolloutRequested(
-        rollout=new_id(), service=service, purpose="rollback", revision=wanted, hosts=dict(hosts), actor=ports.holder, reason=reason
+        rollout=new_id(),
+        service=service,
+        purpose="rollback",
+        revision=wanted,
+        hosts=dict(hosts),
+        actor=ports.holder,
+        reason=reason,
     )
 
 

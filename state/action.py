@@ -6,7 +6,17 @@ from typing import Literal
 from state.events import Direction, Ending, Side
 
 Kind = Literal[
-    "plan", "lease", "preflight", "baseline", "step", "await-readiness", "verify", "judge", "freeze", "conclude", "release"
+    "plan",
+    "lease",
+    "preflight",
+    "baseline",
+    "step",
+    "await-readiness",
+    "verify",
+    "judge",
+    "freeze",
+    "conclude",
+    "release",
 ]
 
 

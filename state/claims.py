@@ -97,7 +97,11 @@ def _decide(claim: Claim, fact: Fact | None) -> tuple[Outcome, str, bool]:
     if claim.confidence is not None:
         return _decide_level(claim, fact, claim.confidence)
     if fact.sample < claim.minimum_sample:
-        return "inconclusive", f"{_shown(fact)} from {fact.sample} of at least {claim.minimum_sample} observations", True
+        return (
+            "inconclusive",
+            f"{_shown(fact)} from {fact.sample} of at least {claim.minimum_sample} observations",
+            True,
+        )
     holds = _holds(claim, fact.value)
     return ("held", _shown(fact), False) if holds else ("refuted", f"{_shown(fact)}; wanted {_wanted(claim)}", False)
 
@@ -121,7 +125,11 @@ def _decide_level(claim: Claim, fact: Fact, confidence: float) -> tuple[Outcome,
 def _holds(claim: Claim, value: Any) -> bool:
     match claim.relation:
         case "equals":
-            return type(value) is type(claim.expected) and bool(value == claim.expected) or _same_number(value, claim.expected)
+            return (
+                (type(value) is type(claim.expected)
+                and bool(value == claim.expected))
+                or _same_number(value, claim.expected)
+            )
         case "one-of":
             return value in claim.expected
         case "at-least":

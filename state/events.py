@@ -160,12 +160,12 @@ class StepSucceeded(Succeeded):
 
 
 class ReadinessReached(Succeeded):
-    """A generation came back. `stages` maps each stage to the seconds from the start to its begin."""
+    """A generation came back. `stages` are pairs: a stage, and the seconds from the start to its begin, in their order."""
 
     wire: ClassVar[str] = "readiness-reached"
     side: Side
     seconds: float
-    stages: dict[str, float]
+    stages: tuple[tuple[str, float], ...]
 
 
 class EvidenceGathered(Succeeded):
@@ -243,4 +243,6 @@ def decode(recorded: RecordedEvent) -> Event:
     try:
         return cls.model_validate(dict(recorded.data))
     except ValueError as error:
-        raise HistoryCorrupt(recorded.stream, recorded.version, f"its data do not fit `{recorded.type}`: {error}") from error
+        raise HistoryCorrupt(
+            recorded.stream, recorded.version, f"its data do not fit `{recorded.type}`: {error}"
+        ) from error

@@ -85,7 +85,12 @@ def _identity(evidence: Evidence) -> Iterator[Fact]:
     yield Fact(metric="unit.state", value=state, text=f"systemd says {state}" if state else "", evidence=cite)
     seen = shown.get("InvocationID")
     same = seen == want if seen and want else None
-    yield Fact(metric="unit.same_start", value=same, text=f"InvocationID {seen}, started as {want}" if seen else "", evidence=cite)
+    yield Fact(
+        metric="unit.same_start",
+        value=same,
+        text=f"InvocationID {seen}, started as {want}" if seen else "",
+        evidence=cite,
+    )
     restarts = int(shown["NRestarts"]) - int(evidence.context.get("restarts", 0)) if "NRestarts" in shown else None
     yield Fact(metric="unit.restarts", value=restarts, text=f"{restarts} restarts since the start", evidence=cite)
     words = [w.decode("utf-8", "replace") for w in evidence.items.get(CMDLINE, b"").split(b"\0")[:-1]]
@@ -114,7 +119,10 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
     if KERNEL in evidence:
         logs = [evidence.items[name] for name in (KERNEL, KERNEL_GPU) if name in evidence]
         faults = [fault for log in logs for fault in read_kernel(log.splitlines()).faults]
-        text = "; ".join(f"{f.code} {f.device or ''}: {f.text}" for f in faults[:3]) or "no fault in the kernel log since the start"
+        text = (
+            "; ".join(f"{f.code} {f.device or ''}: {f.text}" for f in faults[:3])
+            or "no fault in the kernel log since the start"
+        )
         yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
 
 

@@ -81,5 +81,7 @@ def decode(recorded: RecordedEvent) -> Event:
     """The typed event of a lease or service stream; raises HistoryCorrupt for any other."""
     cls = _TYPES.get(recorded.type)
     if cls is None:
-        raise HistoryCorrupt(recorded.stream, recorded.version, f"its type `{recorded.type}` does not belong into this stream")
+        raise HistoryCorrupt(
+            recorded.stream, recorded.version, f"its type `{recorded.type}` does not belong into this stream"
+        )
     return cls.model_validate(dict(recorded.data))

@@ -66,7 +66,11 @@ def tell(event: Event) -> tuple[Mark, str, str] | None:
     """(mark, title, text) of an event; None for one that is no news by itself."""
     match event:
         case RolloutRequested():
-            return "note", event.purpose, f"{event.service} to revision {event.revision.short}, asked by {event.actor}: {event.reason}"
+            return (
+                "note",
+                event.purpose,
+                f"{event.service} to revision {event.revision.short}, asked by {event.actor}: {event.reason}",
+            )
         case RolloutResumed():
             return "note", "resumed", f"by {event.actor}, session {event.session}"
         case CancelRequested():
@@ -88,7 +92,9 @@ def _tell_success(event: Event) -> tuple[Mark, str, str] | None:
             return "done", "plan", text
         case LeaseTaken():
             numbers = ", ".join(f"number {n} on {host}" for host, n in event.fencing.items())
-            reverted = f"; {', '.join(event.reverted)} had restored the old state by its own timer" if event.reverted else ""
+            reverted = (
+                f"; {', '.join(event.reverted)} had restored the old state by its own timer" if event.reverted else ""
+            )
             return "done", title_of(event.action), numbers + reverted
         case PreflightPassed():
             return "done", "preflight", "; ".join((*event.checks, *(f"note: {w}" for w in event.warnings)))
@@ -97,7 +103,7 @@ def _tell_success(event: Event) -> tuple[Mark, str, str] | None:
         case StepSucceeded():
             return "done", title_of(event.action), _step_text(event)
         case ReadinessReached():
-            stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in event.stages.items())
+            stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in event.stages)
             return "done", title_of(event.action), f"a generation came back after {event.seconds:.1f} s ({stages})"
         case EvidenceGathered():
             size = sum(item.size for item in event.items.values())
@@ -116,7 +122,9 @@ def _tell_success(event: Event) -> tuple[Mark, str, str] | None:
 
 
 def _tell_judgement(event: Judged) -> tuple[Mark, str, str]:
-    counts = {outcome: sum(v.outcome == outcome for v in event.verdicts) for outcome in ("held", "refuted", "inconclusive")}
+    counts = {
+        outcome: sum(v.outcome == outcome for v in event.verdicts) for outcome in ("held", "refuted", "inconclusive")
+    }
     text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     named = [v for v in event.verdicts if v.outcome != "held"]
     if named:

@@ -146,9 +146,7 @@ def _outage(
     if moves:
         steps.append(RebindGpus(host=desired.gpu_host or desired.unit_host, moves=moves))
     if files or observed.unit.need_daemon_reload:
-        steps.append(
-            InstallFiles(host=desired.unit_host, service=desired.service, unit=desired.unit, changes=files)
-        )
+        steps.append(InstallFiles(host=desired.unit_host, service=desired.service, unit=desired.unit, changes=files))
     steps.append(StartService.model_validate(service))
     return steps
 
@@ -162,7 +160,9 @@ def _sentence(step: Step, reason: str) -> str:
         case StopService():
             return f"stop {step.unit} and prove that nothing of it is left"
         case RebindGpus():
-            return "; ".join(f"move {m.address} from {m.before or 'no driver'} to {m.after or 'no driver'}" for m in step.moves)
+            return "; ".join(
+                f"move {m.address} from {m.before or 'no driver'} to {m.after or 'no driver'}" for m in step.moves
+            )
         case InstallFiles():
             named = ", ".join(_change(c) for c in step.changes)
             return f"{named or 'no file'}; systemctl daemon-reload"

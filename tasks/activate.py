@@ -18,7 +18,15 @@ async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dic
     seen = await observe_files(host, [c.after.path for c in step.changes])
     for change, file in zip(step.changes, seen, strict=True):
         if file.digest != change.after.digest or (file.digest and file.mode != change.after.mode):
-            raise StepFailed("install-files", f"{file.path} on {host.name} does not read back as installed", hint="look for another program that manages it")
+            raise StepFailed(
+                "install-files",
+                f"{file.path} on {host.name} does not read back as installed",
+                hint="look for another program that manages it",
+            )
     if (await observe_unit(host, step.unit)).need_daemon_reload:
-        raise StepFailed("install-files", f"systemd on {host.name} still has the old {step.unit}", hint="run `systemctl daemon-reload` there")
+        raise StepFailed(
+            "install-files",
+            f"systemd on {host.name} still has the old {step.unit}",
+            hint="run `systemctl daemon-reload` there",
+        )
     return {}

@@ -34,7 +34,9 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
     it is recorded as such."""
     unit = observed.unit
     if target is None or not unit.active:
-        return Baseline(False, f"{unit.name} is {unit.active_state}: there is no good state to go back to", "", 0, (), {})
+        return Baseline(
+            False, f"{unit.name} is {unit.active_state}: there is no good state to go back to", "", 0, (), {}
+        )
     pids = tuple(sorted(await processes(host, unit.control_group, unit.main_pid)))
     started = Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)
     async with Endpoint(host, target.endpoint) as endpoint:
@@ -44,8 +46,13 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
     summary = f"{unit.name} runs as PID {unit.main_pid} and generates" if good else (
         f"{unit.name} is active, but does not generate ({answer.error or f'HTTP {answer.status}'})"
     )  # fmt: skip
-    items = {name: item for name, item in (await read_start(host, engine, target, started)).items() if name != "journal"}
-    items["generation"] = (json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(), "application/json")
+    items = {
+        name: item for name, item in (await read_start(host, engine, target, started)).items() if name != "journal"
+    }
+    items["generation"] = (
+        json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(),
+        "application/json",
+    )
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
 
 

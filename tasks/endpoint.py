@@ -38,7 +38,9 @@ class Endpoint:
     async def ask(self, question: HttpQuestion, *, timeout_s: float) -> Answer:
         begun = self._clock()
         try:
-            response = await self._client.request(question.method, question.path, json=_body(question), timeout=timeout_s)
+            response = await self._client.request(
+                question.method, question.path, json=_body(question), timeout=timeout_s
+            )
             return Answer(response.status_code, response.content, self._clock() - begun)
         except httpx.TimeoutException:
             return Answer(0, b"", self._clock() - begun, f"no answer within {timeout_s:g} s")

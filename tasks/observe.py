@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from state.errors import Refused
-from state.observation import ObservedFile, ObservedGpu, ObservedUnit, Observation
+from state.observation import Observation, ObservedFile, ObservedGpu, ObservedUnit
 from state.revision import Revision
 from tasks import argv
 from tasks.hosts.port import Argv, Completed, Host
@@ -67,7 +67,8 @@ async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGp
     groups = [_last_part(answers[4 * i + 2]) for i in range(len(addresses))]
     details = await _groups(host, sorted({g for g in groups if g}))
     return tuple(
-        _gpu(address, answers[4 * i : 4 * i + 4], groups[i], details.get(groups[i] or "")) for i, address in enumerate(addresses)
+        _gpu(address, answers[4 * i : 4 * i + 4], groups[i], details.get(groups[i] or ""))
+        for i, address in enumerate(addresses)
     )
 
 

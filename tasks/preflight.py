@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from state.engines.engine import Engine
 from state.engines.rendering import rendering_for
-from state.observation import ObservedGpu, Observation
+from state.observation import Observation, ObservedGpu
 from state.plan import Plan
 from state.revision import Revision
 from tasks import argv
@@ -50,7 +50,9 @@ async def preflight(
         *_version(revision, version),
     ]
     gpus = await observe_gpus(gpu_host, plan.gpus) if gpu_host and plan.gpus else ()
-    refusals += [sentence for gpu in gpus for sentence in gpu_refusals(gpu, plan.gpus, gpu_host.name if gpu_host else "")]
+    refusals += [
+        sentence for gpu in gpus for sentence in gpu_refusals(gpu, plan.gpus, gpu_host.name if gpu_host else "")
+    ]
     checks = _checks(revision, version, gpus, host.name)
     return Preflight(tuple(checks), tuple(_warnings(observed)), tuple(refusals), version)
 
@@ -104,7 +106,8 @@ async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[s
         return [f"engine.command: its --help exited {help_.status} on {host.name}: {said[-1] if said else 'no output'}"]
     unknown = rendering.unknown_flags(revision.argv, help_.text)
     return [
-        f"engine.arguments: the installed engine on {host.name} does not accept {u.flag}" + (f"; {u.suggestion}" if u.suggestion else "")
+        f"engine.arguments: the installed engine on {host.name} does not accept {u.flag}"
+        + (f"; {u.suggestion}" if u.suggestion else "")
         for u in unknown
     ]
 
@@ -122,7 +125,9 @@ async def _ports(host: Host, revision: Revision, observed: Observation, answers:
     strangers = [f"{name or 'a process'} (PID {pid})" for name, pid in holders if pid not in members]
     if not strangers:
         return []
-    return [f"port {port_of(revision)} on {host.name} is held by {', '.join(strangers)}, which is not of {revision.unit}"]
+    return [
+        f"port {port_of(revision)} on {host.name} is held by {', '.join(strangers)}, which is not of {revision.unit}"
+    ]
 
 
 def _unit(revision: Revision, observed: Observation, plan: Plan) -> Iterator[str]:

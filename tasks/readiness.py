@@ -9,8 +9,8 @@ from typing import Any
 
 from state.engines.engine import Engine
 from state.errors import DeadlineExceeded, EngineFailed, StepFailed
+from state.inspection.engines import remedy
 from state.inspection.log import LogReader
-from state.inspection.remedies import remedy
 from state.inspection.report import Boot
 from state.target import Target
 from tasks import argv
@@ -71,14 +71,16 @@ async def await_readiness(
         async with asyncio.timeout(timeout_s):
             await _first_of(
                 _follow(host, target, started, boarding, progress, clock),
-                _fail(boarding, started),
+                _fail(target, boarding, started),
                 _watch(host, target, started),
                 _generate(host, engine, target, boarding, progress, clock, generation_timeout_s),
             )
     except TimeoutError:
         last = next(reversed(boarding.stages), "none")
         raise DeadlineExceeded(
-            f"The start of {target.unit} (last stage: {last})", timeout_s, hint="raise `readiness.timeout` if it was still loading"
+            f"The start of {target.unit} (last stage: {last})",
+            timeout_s,
+            hint="raise `readiness.timeout` if it was still loading",
         ) from None
     return boarding
 
@@ -126,14 +128,14 @@ async def _own(lines: AsyncIterator[bytes], started: Started) -> AsyncIterator[b
             yield line
 
 
-async def _fail(boarding: Boarding, started: Started) -> None:
+async def _fail(target: Target, boarding: Boarding, started: Started) -> None:
     """Raise the cause, a moment after the first fatal line: the line that names the cause may follow the first one."""
     await boarding.failed.wait()
     await asyncio.sleep(CAUSE_S)
     boot = boarding.boot(started)
     cause = boot.failures[0] if boot and boot.failures else None
     code, text = (cause.code, cause.text) if cause else ("exited", "the engine ended without saying why")
-    raise EngineFailed(code, text, remedy(code), stage=boot.stage if boot else None)
+    raise EngineFailed(code, text, remedy(target.engine, code), stage=boot.stage if boot else None)
 
 
 async def _watch(host: Host, target: Target, started: Started) -> None:
@@ -145,7 +147,7 @@ async def _watch(host: Host, target: Target, started: Started) -> None:
             continue
         await asyncio.sleep(WATCH_S)  # the journal usually names the cause within that time, and then ends this watch
         text = f"{target.unit} is {unit.active_state} ({unit.result}) after {unit.restarts} restarts"
-        raise EngineFailed("exited", text, remedy("exited"))
+        raise EngineFailed("exited", text, remedy(target.engine, "exited"))
 
 
 async def _generate(

@@ -39,7 +39,9 @@ async def _refuse_holders(host: Host) -> None:
         held.setdefault(path.split("/")[2], set()).add(device)
     if held:
         named = "; ".join(f"PID {pid} holds {', '.join(sorted(devices))}" for pid, devices in sorted(held.items()))
-        raise StepFailed("rebind-gpus", f"GPUs on {host.name} are in use: {named}", hint="stop these processes, then apply again")
+        raise StepFailed(
+            "rebind-gpus", f"GPUs on {host.name} are in use: {named}", hint="stop these processes, then apply again"
+        )
 
 
 async def _read_back(host: Host, step: RebindGpus, cursor: str) -> None:
@@ -54,4 +56,8 @@ async def _read_back(host: Host, step: RebindGpus, cursor: str) -> None:
     said = [line for line in log.text.splitlines() if any(move.address in line for move, _ in stuck)]
     named = "; ".join(f"{m.address} is on {driver or 'no driver'}, not {m.after or 'none'}" for m, driver in stuck)
     kernel = f"; the kernel says: {said[-1]}" if said else ""
-    raise StepFailed("rebind-gpus", f"{named}{kernel}", hint=f"look at `journalctl -k` on {host.name}; a reset or a reboot may be needed")
+    raise StepFailed(
+        "rebind-gpus",
+        f"{named}{kernel}",
+        hint=f"look at `journalctl -k` on {host.name}; a reset or a reboot may be needed",
+    )

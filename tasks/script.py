@@ -49,17 +49,26 @@ def may(*words: str) -> Line:
 
 
 def render_batch(argvs: Sequence[Sequence[str]], mark: str) -> str:
-    """Shell text that runs each argv and frames what it printed with `mark` (letters and digits, fresh for each batch)."""
+    """Shell text that runs each argv and frames what it printed with `mark` (letters and digits, fresh for each batch).
+
+    ValueError for an argv without words, and for a word with a NUL, which no process can be given.
+    """
     if not mark.isalnum():
         raise ValueError("mark must be letters and digits")
-    return _BATCH_HEAD.format(mark=mark) + "".join(f"run {shlex.join(words)}\n" for words in argvs)
+    return _BATCH_HEAD.format(mark=mark) + "".join(f"run {_quoted(words)}\n" for words in argvs)
 
 
 def render_sequence(lines: Sequence[Line]) -> str:
     """Shell text that runs the lines in order and exits with the status of the first `must` that fails."""
     if any(line.mode == "run" for line in lines):
         raise ValueError("run lines belong to batches")
-    return _SEQUENCE_HEAD + "".join(f"{line.mode} {shlex.join(line.words)}\n" for line in lines)
+    return _SEQUENCE_HEAD + "".join(f"{line.mode} {_quoted(line.words)}\n" for line in lines)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    if not words or any("\0" in word for word in words):
+        raise ValueError("an argv has at least one word, and no word holds a NUL")
+    return shlex.join(words)
 
 
 def split_frames(stdout: bytes, stderr: bytes, mark: str, count: int) -> tuple[Completed, ...]:
@@ -79,18 +88,26 @@ def _frames(stream: bytes, mark: str) -> list[tuple[bytes, int]]:
         if not sep:
             return found
         status, newline, rest = tail.partition(b"\n")
-        if not newline:
+        if not newline or not status.isdigit():
             return found
         found.append((body, int(status)))
 
 
 def parse(text: str) -> Script:
     """The script that `render_batch` or `render_sequence` wrote; ValueError for any other text."""
+    script = _read(text)
+    written = render_batch([line.words for line in script.lines], script.mark) if script.mark else render_sequence(script.lines)
+    if written != text:
+        raise ValueError("not a script that interlock wrote: a shell would read it otherwise")
+    return script
+
+
+def _read(text: str) -> Script:
     if text.startswith(_SEQUENCE_HEAD):
         return Script(_lines(text[len(_SEQUENCE_HEAD) :], ("must", "may")))
     first = text.partition("printf '\\n%s %d %d\\n' ")[2].partition(" ")[0]
     head = _BATCH_HEAD.format(mark=first)
-    if first and text.startswith(head):
+    if first.isalnum() and text.startswith(head):
         return Script(_lines(text[len(head) :], ("run",)), first)
     raise ValueError("not a script that interlock wrote")
 

@@ -59,7 +59,11 @@ async def run_unit(host: Host, fence: Fence, key: str, lines: Sequence[Line], *,
 
 async def forget_units(host: Host, units: Sequence[str]) -> None:
     """Let systemd forget the transient units whose results are recorded by now; those it does not know are fine."""
-    lines = [line for unit in units for line in (may("systemctl", "stop", "--", unit), may("systemctl", "reset-failed", "--", unit))]
+    lines = [
+        line
+        for unit in units
+        for line in (may("systemctl", "stop", "--", unit), may("systemctl", "reset-failed", "--", unit))
+    ]
     if lines:
         argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
         await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
@@ -111,7 +115,9 @@ async def _judge_unit(host: Host, fence: Fence, unit: str, shown: Completed, tim
         raise DeadlineExceeded(f"{unit} on {host.name}", timeout_s, hint=f"see `journalctl -u {unit}` on {host.name}")
     (log,) = await host.run_all([journal(unit)], timeout_s=READ_TIMEOUT_S)
     status = int(facts.get("ExecMainStatus") or 1)
-    raise ArgvFailed(host.name, (unit,), status, _last_message(log.text) or f"it ended as {facts.get('Result', 'unknown')}")
+    raise ArgvFailed(
+        host.name, (unit,), status, _last_message(log.text) or f"it ended as {facts.get('Result', 'unknown')}"
+    )
 
 
 def _last_message(text: str) -> str:

@@ -57,7 +57,9 @@ async def start(
         await run_unit(host, fence, key, lines, timeout_s=_bound(step))
     now = await observe_unit(host, step.unit)
     if not now.invocation:
-        raise StepFailed("start-service", f"{step.unit} did not start on {host.name}: it is {now.active_state}, {now.result}")
+        raise StepFailed(
+            "start-service", f"{step.unit} did not start on {host.name}: it is {now.active_state}, {now.result}"
+        )
     return {
         "invocation": now.invocation,
         "main_pid": now.main_pid,

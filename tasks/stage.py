@@ -39,13 +39,18 @@ async def _verify_units(host: Host, step: StageFiles, fence: Fence) -> None:
         if change.after.digest is None or not name.endswith(".service"):
             continue
         copy = f"{place(step.service)}/verify/{name}"
-        folder, source = must("install", "-d", "-m", "700", "--", f"{place(step.service)}/verify"), blob(step.service, change.after.digest)
+        folder, source = (
+            must("install", "-d", "-m", "700", "--", f"{place(step.service)}/verify"),
+            blob(step.service, change.after.digest),
+        )
         await run_sequence(host, fence, [folder, must("install", "-m", "600", "-T", "--", source, copy)])
         (said,) = await host.run_all([verify_unit(copy)], timeout_s=READ_TIMEOUT_S)
         await run_sequence(host, fence, [may("rm", "-f", "--", copy)])
         if not said.ok:
             text = said.stderr.decode("utf-8", "replace").strip().replace(copy, name)
-            raise StepFailed("stage-files", f"systemd on {host.name} refuses {name}: {text}", hint="mend the manifest's `unit`")
+            raise StepFailed(
+                "stage-files", f"systemd on {host.name} refuses {name}: {text}", hint="mend the manifest's `unit`"
+            )
 
 
 async def discard(host: Host, step: DiscardStaged, fence: Fence) -> dict[str, object]:
@@ -79,6 +84,7 @@ async def _read_back(host: Host, service: str, changes: Sequence[FileChange]) ->
         said = read.stderr.decode("utf-8", "replace").strip()
         raise StepFailed(
             "stage-files",
-            f"{len(missing)} of {len(wanted)} staged files do not read back as written on {host.name}" + (f": {said}" if said else ""),
+            f"{len(missing)} of {len(wanted)} staged files do not read back as written on {host.name}"
+            + (f": {said}" if said else ""),
             hint="a file changed since the plan was made, or the disk is full; plan again",
         )

@@ -11,7 +11,6 @@ from tasks.observe import unit_from
 from tasks.script import Line, may, must, render_sequence
 from tasks.sequence import READ_TIMEOUT_S, Fence, run_sequence
 
-
 Maker = Callable[..., Line]
 """`must` or `may`: whether a failing line ends the sequence."""
 
@@ -26,7 +25,9 @@ async def arm(host: Host, step: ArmTimer, fence: Fence) -> dict[str, object]:
     await run_sequence(host, fence, [*_taken_down(name), _armed(step, name)])
     (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
     if unit_from(name, shown.text).active_state != "active":
-        raise StepFailed("arm-timer", f"{name}.timer does not wait on {host.name}", hint="see `systemctl status` of it there")
+        raise StepFailed(
+            "arm-timer", f"{name}.timer does not wait on {host.name}", hint="see `systemctl status` of it there"
+        )
     return {"timer": f"{name}.timer"}
 
 
@@ -43,7 +44,9 @@ async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, objec
     if unit_from(name, service.text).active:
         raise HostReverted(host.name)
     if unit_from(name, timer.text).active:
-        raise StepFailed("disarm-timer", f"{name}.timer still waits on {host.name}", hint=f"stop it: systemctl stop {name}.timer")
+        raise StepFailed(
+            "disarm-timer", f"{name}.timer still waits on {host.name}", hint=f"stop it: systemctl stop {name}.timer"
+        )
     return {}
 
 
@@ -69,7 +72,19 @@ def placing(service: str, state: FileState, line: Maker = must) -> list[Line]:
     if state.digest is None:
         return [line("rm", "-f", "--", state.path)]
     fresh = f"{state.path}.interlock-new"
-    kept = ("install", "-m", f"{state.mode:o}", "-o", state.owner, "-g", state.group, "-T", "--", blob(service, state.digest), fresh)
+    kept = (
+        "install",
+        "-m",
+        f"{state.mode:o}",
+        "-o",
+        state.owner,
+        "-g",
+        state.group,
+        "-T",
+        "--",
+        blob(service, state.digest),
+        fresh,
+    )
     return [line(*kept), line("sync", "--", fresh), line("mv", "-T", "-f", "--", fresh, state.path)]
 
 

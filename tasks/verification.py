@@ -127,7 +127,10 @@ def _of_start(journal: bytes) -> bytes:
 
 def _known(engine: Engine, variables: Mapping[str, str]) -> dict[str, Any]:
     """Values of the variables that are evidence; of all others the name alone."""
-    return {name: value if name.startswith(engine.environment_prefixes) else None for name, value in sorted(variables.items())}
+    return {
+        name: value if name.startswith(engine.environment_prefixes) else None
+        for name, value in sorted(variables.items())
+    }
 
 
 def _json(value: object) -> bytes:

@@ -115,7 +115,9 @@ class Rehearsal:
     def _open(self, name: str, spec: HostSpec) -> Host:
         return MortalHost(self.scene.open_host(name, spec), self.fuse)
 
-    async def roll_out(self, arguments: Mapping[str, Any] | None = None, purpose: Purpose = "rollout", **changes: Any) -> Rollout:
+    async def roll_out(
+        self, arguments: Mapping[str, Any] | None = None, purpose: Purpose = "rollout", **changes: Any
+    ) -> Rollout:
         """A rollout to the seed's configuration, changed as asked, driven to its end."""
         manifest = load_manifest(self.scene.manifest(arguments, **changes), "manifest.yaml")
         return await begin(self.ports(), requests.from_manifest(self.ports(), manifest, purpose, "rehearsal"))
@@ -155,5 +157,3 @@ async def rehearsal(**given: Any) -> AsyncIterator[Rehearsal]:
     async with scene(None, over_ssh=False, **given) as made:
         await asyncio.sleep(5)
         yield Rehearsal(made, MortalStore(made.serving.clock.now))
-
-

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
+from tasks.practice.engine.install import QWEN_WITHOUT_MTP
 from tests.flows.rehearsal import Rehearsal, rehearsal
 from tests.practice.virtual_time import in_virtual_time
-
-from tasks.practice.engine.install import QWEN_WITHOUT_MTP
 
 NEW = {"speculative_algorithm": "NEXTN"}
 
@@ -20,16 +19,32 @@ def fault(name: str, *, always: bool = False, **options: Any) -> dict[str, Any]:
 
 ENDINGS = [
     pytest.param(fault("flag-ignored"), "speculative-algorithm refuted", "did not take the flag", id="flag-ignored"),
-    pytest.param(fault("crash-loading-draft"), r"The engine failed \(weights-mismatch\)|The engine failed", "draft|weights|checkpoint", id="crash-while-loading-the-draft"),
-    pytest.param(fault("hang-after-ready"), "no generation came back within 10 s", "scheduler hangs", id="200-but-hanging"),
-    pytest.param(fault("garbage-answers"), "answers refuted|not-degenerate refuted", "speculation off", id="garbage-answers"),
+    pytest.param(
+        fault("crash-loading-draft"),
+        r"The engine failed \(weights-mismatch\)|The engine failed",
+        "draft|weights|checkpoint",
+        id="crash-while-loading-the-draft",
+    ),
+    pytest.param(
+        fault("hang-after-ready"), "no generation came back within 10 s", "scheduler hangs", id="200-but-hanging"
+    ),
+    pytest.param(
+        fault("garbage-answers"), "answers refuted|not-degenerate refuted", "speculation off", id="garbage-answers"
+    ),
     pytest.param(fault("accept-nothing"), "speculation-active refuted: useless", "mtp", id="accept-length-1.00"),
     pytest.param(fault("kv-too-small"), r"\(kv-cache-too-small\)", "mem", id="no-room-for-the-pool"),
     pytest.param(fault("cuda-oom"), r"\(cuda-oom\)", "mem|memory", id="out-of-gpu-memory"),
     pytest.param(fault("graph-capture-failed"), r"\(graph-capture-failed\)", "", id="graphs-not-captured"),
-    pytest.param(fault("exit-after-ready"), "The engine failed|active refuted|did not|exited", "", id="exits-after-ready"),
+    pytest.param(
+        fault("exit-after-ready"), "The engine failed|active refuted|did not|exited", "", id="exits-after-ready"
+    ),
     pytest.param(fault("wrong-mem-fraction"), "mem-fraction-static refuted", "", id="another-memory-fraction"),
-    pytest.param(fault("fewer-drafts-on-one-rank"), "draft-even refuted|draft-weights refuted", "rank", id="a-rank-with-less-draft"),
+    pytest.param(
+        fault("fewer-drafts-on-one-rank"),
+        "draft-even refuted|draft-weights refuted",
+        "rank",
+        id="a-rank-with-less-draft",
+    ),
     pytest.param(fault("warm-up-failed"), r"\(warm-up-failed\)", "", id="warm-up-failed"),
     pytest.param(fault("wrong-answers"), "answers refuted", "wrongly", id="wrong-answers"),
 ]
@@ -86,7 +101,9 @@ def test_a_checkpoint_without_mtp_weights_is_useless_speculation() -> None:
             )
             assert ended.concluded is not None
             assert ended.concluded.outcome == "rolled-back"
-            assert any(v.claim == "speculation-active" and v.outcome == "refuted" for v in ended.judged["new:1"].verdicts)
+            assert any(
+                v.claim == "speculation-active" and v.outcome == "refuted" for v in ended.judged["new:1"].verdicts
+            )
             await hold_as_before(stage, before, ended.concluded.summary)
 
     run()

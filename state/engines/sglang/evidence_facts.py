@@ -42,7 +42,9 @@ def _arguments(target: Target, evidence: Evidence) -> Iterator[Fact]:
     algorithm = _argument("argument.speculative_algorithm", "speculative_algorithm", sources, evidence)
     yield algorithm.model_copy(update={"value": _algorithm(algorithm, sources)})
     strategy = next((n for n in STRATEGY if any(n in seen for seen in sources.values())), STRATEGY[0])
-    for metric in dict.fromkeys(["argument.mamba_strategy", *(f"argument.{n}" for n in STRATEGY if n in target.arguments)]):
+    for metric in dict.fromkeys(
+        ["argument.mamba_strategy", *(f"argument.{n}" for n in STRATEGY if n in target.arguments)]
+    ):
         yield _argument(metric, strategy, sources, evidence)
 
 
@@ -101,7 +103,13 @@ def _draft(target: Target, evidence: Evidence) -> Iterator[Fact]:
     loads = {w.rank: w for w in boot.weights if w.role == "draft"}
     gbs = [w.gb for w in loads.values() if w.gb is not None]
     names = ", ".join(sorted({w.class_ for w in loads.values()}))
-    each = f", {min(gbs):.2f} GB each" if gbs and max(gbs) - min(gbs) < 0.01 else f", {min(gbs):.2f} to {max(gbs):.2f} GB" if gbs else ""
+    each = (
+        f", {min(gbs):.2f} GB each"
+        if gbs and max(gbs) - min(gbs) < 0.01
+        else f", {min(gbs):.2f} to {max(gbs):.2f} GB"
+        if gbs
+        else ""
+    )
     text = f"{names} on {len(loads)} ranks{each}" if loads else "no second load of weights in the log"
     cite = evidence.cite(JOURNAL)
     yield Fact(metric="draft.ranks", value=len(loads), sample=len(loads), text=text, evidence=cite)
@@ -114,7 +122,9 @@ def _environment(evidence: Evidence) -> Iterator[Fact]:
     if not isinstance(variables, dict):
         return
     simulated = "SGLANG_SIMULATE_ACC_LEN" in variables
-    text = "SGLANG_SIMULATE_ACC_LEN is set" if simulated else "SGLANG_SIMULATE_ACC_LEN is not in the process's environment"
+    text = (
+        "SGLANG_SIMULATE_ACC_LEN is set" if simulated else "SGLANG_SIMULATE_ACC_LEN is not in the process's environment"
+    )
     yield Fact(metric="environment.simulated", value=simulated, text=text, evidence=evidence.cite(ENVIRON))
 
 
@@ -126,18 +136,29 @@ def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
         wrong = next((a for a in answers if not a.get("right")), None)
         text = f"{right} of {count} right" + (f"; {wrong['prompt']!r} got {wrong.get('shown', '')!r}" if wrong else "")
         yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
-    judged = [a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or [] if a.get("degenerate") is not None]
+    judged = [
+        a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or [] if a.get("degenerate") is not None
+    ]
     if judged:
         bad = [a for a in judged if a["degenerate"]]
         text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
         yield Fact(
-            metric="answers.degenerate", value=len(bad), sample=len(judged), text=text, evidence=evidence.cite(ANSWERS, GENERATIONS)
+            metric="answers.degenerate",
+            value=len(bad),
+            sample=len(judged),
+            text=text,
+            evidence=evidence.cite(ANSWERS, GENERATIONS),
         )
     models = evidence.json(MODELS)
     if isinstance(models, dict) and isinstance(models.get("data"), list):
         ids = [str(m.get("id")) for m in models["data"] if isinstance(m, dict)]
         wanted = target.arguments.get("served_model_name") or target.arguments.get("model_path")
-        yield Fact(metric="models.named", value=wanted in ids, text=f"it names {', '.join(ids)}", evidence=evidence.cite(MODELS))
+        yield Fact(
+            metric="models.named",
+            value=wanted in ids,
+            text=f"it names {', '.join(ids)}",
+            evidence=evidence.cite(MODELS),
+        )
 
 
 def _speculation(target: Target, evidence: Evidence) -> Iterator[Fact]:
@@ -149,19 +170,32 @@ def _speculation(target: Target, evidence: Evidence) -> Iterator[Fact]:
     mean = fmean(lengths)
     shown = f"accept length {mean:.2f} over {len(lengths)} of our requests"
     cite = evidence.cite(GENERATIONS)
-    yield Fact(metric="requests.accept_length", value=mean, sample=len(lengths), samples=tuple(lengths), text=shown, evidence=cite)
+    yield Fact(
+        metric="requests.accept_length",
+        value=mean,
+        sample=len(lengths),
+        samples=tuple(lengths),
+        text=shown,
+        evidence=cite,
+    )
     logged = boot.speculation.accept_length.mean if boot and boot.speculation.accept_length else None
     apart = abs(logged - mean) / max(logged, mean) if logged else None
     text = f"log {logged:.2f}, our requests {mean:.2f}" if logged else "the log has no accept length yet"
     yield Fact(
-        metric="speculation.disagreement", value=apart, sample=len(lengths), text=text, evidence=evidence.cite(JOURNAL, GENERATIONS)
+        metric="speculation.disagreement",
+        value=apart,
+        sample=len(lengths),
+        text=text,
+        evidence=evidence.cite(JOURNAL, GENERATIONS),
     )
 
 
 def _state(boot: Boot | None, evidence: Evidence) -> Fact:
     speculation = boot.speculation if boot else None
     if speculation is None or speculation.state in (None, "configured"):
-        return Fact(metric="speculation.state", sample=0, text="no decode record with or without acceptance figures yet")
+        return Fact(
+            metric="speculation.state", sample=0, text="no decode record with or without acceptance figures yet"
+        )
     length = speculation.accept_length
     figures = f": accept length {length.mean:.2f} over {speculation.samples} records" if length else ""
     if not length and speculation.accepted_tokens is not None:

@@ -71,7 +71,11 @@ def _whole(answer: Mapping[str, Any]) -> Reply | None:
     if isinstance(choice, dict):
         message = choice.get("message") or {}
         usage = answer.get("usage") or {}
-        return Reply(message.get("content") or choice.get("text") or "", usage.get("completion_tokens"), choice.get("finish_reason"))
+        return Reply(
+            message.get("content") or choice.get("text") or "",
+            usage.get("completion_tokens"),
+            choice.get("finish_reason"),
+        )
     return None
 
 

@@ -14,7 +14,7 @@ LOCKS = ("requirements.lock", "requirements-dev.lock")
 FORBIDDEN = {
     "the-host-of-a-package-registry": r"py[p]i\.org|python[h]osted|npm[j]s",
     "the-host-of-a-distribution": r"(deb|security)\.[d]ebian|debian\.org/[d]ebian",
-    "the-path-of-a-checkout": r"/wor[k]/(main|shared)\b|/Users/[^/\s]+/",
+    "the-path-of-a-checkout": r"/wor[k]/(main|shared)\b|/User[s]/[^/\s]+/",
 }
 UNFINISHED = r"\b(TOD[O]|FIXM[E]|XX[X])\b|raise NotImplemented[E]rror(\(\))?\s*$|@pytest\.mark\.(ski[p]|xfai[l])\b"
 

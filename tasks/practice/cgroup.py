@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tasks.practice.process import Group
 
-_LOOK_AGAIN_S = 0.02
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.005, 0.25
 
 
 class ControlGroup:
@@ -40,11 +40,12 @@ class ControlGroup:
             return everyone
         return [main] if kill_mode in ("mixed", "process") and main in everyone else []
 
-    async def empty(self, kill_mode: str, main: int) -> None:
-        """Return when the processes are gone that a stop under `kill_mode` waits for."""
-        waits_for_all = kill_mode in ("control-group", "mixed")
-        while self.members() if waits_for_all else self.targets(kill_mode, main, final=False):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_AGAIN_S)  # only the kernel tells systemd when a control group gets empty
+    async def empty(self) -> None:
+        """Return when no process is left."""
+        pause = _FIRST_LOOK_S
+        while self.members():  # only the kernel tells systemd when a control group gets empty
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LAST_LOOK_S)
 
     def kill_all(self) -> None:
         """Power off: nothing survives, whatever state it is in."""

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from tasks.practice.pci import Function, PciBus
 from tasks.practice.process import Factory, Group, Program, Runner, SpawnFailed
 from tasks.practice.procfs import Procfs, Seen, is_real
 from tasks.practice.storage import DiskFiles, MemoryFiles
-from tasks.practice.sysfs import device_files, sysfs
+from tasks.practice.sysfs import cgroupfs, device_files, sysfs
 from tasks.practice.systemd import Systemd
 from tasks.practice.units import ServiceUnit
 
@@ -38,7 +38,8 @@ class PracticeMachine:
     """Implements `Machine`. With `root` units run as real child processes and files lie below it; without, all is in
     memory: `factory` makes the processes, and an event loop with virtual time controls everything.
 
-    `functions` are the PCI functions, `started` the wall-clock time of the first look (default: now).
+    `functions` are PCI functions, `started` the wall-clock time of the first look (default: now). A machine `inside`
+    another is its container: one kernel, so PIDs, GPUs and their holders are the other's too.
     """
 
     def __init__(
@@ -49,13 +50,16 @@ class PracticeMachine:
         factory: Factory | None = None,
         functions: Sequence[Function] = (),
         started: datetime | None = None,
+        inside: "PracticeMachine | None" = None,
         kernel_release: str = "6.1.0-37-amd64",
     ) -> None:
         self.hostname, self.kernel_release, self.root = hostname, kernel_release, root
         self.faults = Faults()
         self.clock = Clock(started)
         self.journal = Journal(self.clock, hostname)
-        self._pids = itertools.count(_FIRST_OWN_PID if root else FIRST_PID)
+        self.guests: list[PracticeMachine] = []
+        self._inside = inside
+        self._pids: Iterator[int] = inside._pids if inside else itertools.count(_FIRST_OWN_PID if root else FIRST_PID)
         self.files: Files = DiskFiles(self._now_ns, root) if root else MemoryFiles(self._now_ns)
         self.runner: Runner = (
             ChildRunner(self.files.root)
@@ -65,9 +69,16 @@ class PracticeMachine:
         self.systemd = self._systemd()
         self.strangers: dict[int, Stranger] = {}
         self._sessions: set[asyncio.Task[Completed]] = set()
-        self.pci = PciBus(self.journal.kernel, self.holders)
+        self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders)
         self.pci.add(functions)
-        self.files.layers += [sysfs(self.pci, self._control_groups), device_files(self.pci), Procfs(self.processes)]
+        if inside:
+            inside.guests.append(self)
+        self.files.layers += [
+            cgroupfs(self._control_groups),
+            sysfs(self.pci),
+            device_files(self.pci),
+            Procfs(self.processes),
+        ]
 
     async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:
         """Raises ConnectionCut where a fault ends the session."""
@@ -110,14 +121,22 @@ class PracticeMachine:
         group = next((g for g in self.systemd.groups() if pid in g.members()), None)
         if group is not None and pid not in self.faults.unkillable:
             group.signal(pid, number)
-        return group is not None
+        return group is not None or any(guest.signal(pid, number) for guest in self.guests)
+
+    def kernel_groups(self) -> list[Group]:
+        """The living process groups of this machine and of its containers."""
+        return [*self.systemd.groups(), *(group for guest in self.guests for group in guest.kernel_groups())]
 
     def holders(self, address: str) -> list[int]:
         """PIDs that have a PCI function's device file open."""
         return gpus.holders(self.pci, address, self.open_devices())
 
     def open_devices(self) -> dict[int, list[str]]:
-        return gpus.open_devices(self.pci, self.systemd.groups(), self.strangers)
+        """PID -> device files it has open, the containers' processes among them."""
+        found = gpus.open_devices(self.pci, self.systemd.groups(), self.strangers)
+        for guest in self.guests:
+            found |= guest.open_devices()
+        return found
 
     def processes(self) -> Mapping[int, Seen]:
         """What /proc shows: the processes of units, and strangers."""
@@ -126,6 +145,8 @@ class PracticeMachine:
             for pid, argv in group.members().items():
                 real = self.root is not None and is_real(pid)
                 table[pid] = Seen(argv, group.env, name, owner, real)
+        for guest in self.guests:
+            table |= guest.processes()
         return table
 
     async def reboot(self) -> None:
@@ -138,7 +159,8 @@ class PracticeMachine:
         self._empty("/run/interlock")
         self.clock.booted()
         self.journal.rebooted()
-        self.pci.reset()
+        if self._inside is None:
+            self.pci.reset()
         await asyncio.gather(*(self.systemd.start(name) for name in enabled))
 
     async def aclose(self) -> None:

@@ -88,6 +88,11 @@ class PciBus:
         gpus = (self.functions[address] for address in self.probes)
         return sorted((f for f in gpus if f.driver == NVIDIA), key=lambda f: f.address)
 
+    def state(self) -> object:
+        """Equal as long as sysfs looks the same."""
+        functions = tuple((f.address, f.driver, f.override, f.group) for f in self.functions.values())
+        return functions, tuple(self.group_types.items()), tuple(self.drivers)
+
     async def write(self, path: str, value: str) -> None:
         """A write to a sysfs attribute; OSError with the kernel's errno. A write to `unbind` waits for the holders."""
         match path.removeprefix("/sys/").split("/"):

@@ -13,10 +13,20 @@ _WRITE_ONLY = ("unbind", "bind", "drivers_probe", "new_id", "remove_id")
 
 
 class Tree(Layer):
-    """A kernel's tree: `draw` gives each path's node, directories above them come by themselves."""
+    """A kernel's tree: `draw` gives each path's node, the directories above come by themselves.
 
-    def __init__(self, prefixes: tuple[str, ...], draw: Callable[[], Iterator[tuple[str, Node]]]) -> None:
-        self._prefixes, self._draw = prefixes, draw
+    It is drawn anew when `state` is no longer what it was.
+    """
+
+    def __init__(
+        self,
+        prefixes: tuple[str, ...],
+        draw: Callable[[], Iterator[tuple[str, Node]]],
+        state: Callable[[], object],
+    ) -> None:
+        self._prefixes, self._draw, self._state = prefixes, draw, state
+        self._drawn: object = None
+        self._nodes: dict[str, Node] = {}
 
     def covers(self, path: str) -> bool:
         return any(path == prefix or path.startswith(prefix + "/") for prefix in self._prefixes)
@@ -36,31 +46,44 @@ class Tree(Layer):
         return node
 
     def names(self, path: str) -> list[str]:
+        self._look()
         below = path.rstrip("/") + "/"
-        return sorted({p[len(below) :].partition("/")[0] for p in self._nodes() if p.startswith(below)})
+        return sorted({p[len(below) :].partition("/")[0] for p in self._nodes if p.startswith(below)})
 
     def _node(self, path: str) -> Node:
-        nodes = self._nodes()
-        if path in nodes:
-            return nodes[path]
-        if path in self._prefixes or any(p.startswith(path + "/") for p in nodes):
-            return None
-        raise refusal(errno.ENOENT, path)
+        self._look()
+        try:
+            return self._nodes[path]
+        except KeyError:
+            raise refusal(errno.ENOENT, path) from None
 
-    def _nodes(self) -> Mapping[str, Node]:
-        return dict(self._draw())
+    def _look(self) -> None:
+        state = self._state()
+        if state == self._drawn:
+            return
+        files = dict(self._draw())
+        folders = {path[:i] for path in (*files, *self._prefixes) for i, char in enumerate(path) if char == "/" and i}
+        self._nodes = dict.fromkeys((*folders, *self._prefixes)) | files
+        self._drawn = state
 
 
-def sysfs(bus: PciBus, control_groups: Callable[[], Mapping[str, list[int]]]) -> Tree:
+def sysfs(bus: PciBus) -> Tree:
     def draw() -> Iterator[tuple[str, Node]]:
+        yield "/sys/fs/cgroup", None
         yield from _bus(bus)
         for function in bus.functions.values():
             yield from _function(function)
+
+    return Tree(("/sys",), draw, bus.state)
+
+
+def cgroupfs(control_groups: Callable[[], Mapping[str, list[int]]]) -> Tree:
+    def draw() -> Iterator[tuple[str, Node]]:
+        yield "/sys/fs/cgroup/cgroup.controllers", b"cpuset cpu io memory hugetlb pids rdma misc\n"
         for path, pids in control_groups().items():
             yield f"/sys/fs/cgroup{path}/cgroup.procs", "".join(f"{pid}\n" for pid in pids).encode()
-        yield "/sys/fs/cgroup/cgroup.controllers", b"cpuset cpu io memory hugetlb pids rdma misc\n"
 
-    return Tree(("/sys",), draw)
+    return Tree(("/sys/fs/cgroup",), draw, control_groups)
 
 
 def device_files(bus: PciBus) -> Tree:
@@ -75,12 +98,12 @@ def device_files(bus: PciBus) -> Tree:
         for group in sorted({f.group for f in bus.functions.values() if f.driver == VFIO}):
             yield f"/dev/vfio/{group}", b""
 
-    return _Devices(draw)
+    return _Devices(draw, bus.state)
 
 
 class _Devices(Tree):
-    def __init__(self, draw: Callable[[], Iterator[tuple[str, Node]]]) -> None:
-        super().__init__(("/dev/vfio",), draw)
+    def __init__(self, draw: Callable[[], Iterator[tuple[str, Node]]], state: Callable[[], object]) -> None:
+        super().__init__(("/dev/vfio",), draw, state)
 
     def covers(self, path: str) -> bool:
         return path.startswith("/dev/nvidia") or super().covers(path)

@@ -53,9 +53,10 @@ class Termination:
         limit = self._unit.timeout_stop_us
         try:
             async with asyncio.timeout(None if limit >= INFINITY else limit / 1e6):
-                await self._cgroup.empty(self._unit.kill_mode, self._main)
-                if self._main and self._main not in self._cgroup.members():
+                if self._main and self._unit.kill_mode != "none":
                     await self._reaped.wait()
+                if self._unit.kill_mode in ("control-group", "mixed"):
+                    await self._cgroup.empty()
         except TimeoutError:
             return False
         return True

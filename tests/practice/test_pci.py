@@ -190,3 +190,20 @@ async def test_a_boot_brings_every_function_back_to_its_own_driver() -> None:
     await run.machine.reboot()
     assert await driver(run, ONE) == "nvidia"
     assert (await run("cat", f"/sys/bus/pci/devices/{ONE}/driver_override")).text == "(null)\n"
+
+
+@in_virtual_time
+async def test_a_container_shares_its_hypervisors_gpus_and_holds_them() -> None:
+    hypervisor = PracticeMachine("pve", functions=[gpu(ONE, 12), gpu(TWO, 13)])
+    container = PracticeMachine("llm", factory=acting(keeps=[["sglang::scheduler_TP0"]]), inside=hypervisor)
+    inner, outer = Session(container), Session(hypervisor)
+    inner.install("e.service", "[Service]\nExecStart=/opt/app/run -m sglang.launch_server --tp-size 1\n")
+    await inner("systemctl", "start", "e.service")
+    assert hypervisor.holders(ONE) == [14364]
+    assert (await outer("cat", "/proc/14364/cmdline")).text == "sglang::scheduler_TP0\0"
+    blocked = await outer("timeout", "2", "sh", "-c", WRITE_VALUE, "sh", f"{DRIVERS}/nvidia/unbind", ONE)
+    assert blocked.status == 124
+    await inner("systemctl", "kill", "--signal=SIGKILL", "e.service")
+    assert (await write(outer, f"{DRIVERS}/nvidia/unbind", ONE)).status == 0
+    smi = await inner("nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader")
+    assert smi.text == "00000000:11:00.0\n"

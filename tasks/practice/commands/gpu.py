@@ -15,7 +15,7 @@ async def nvidia_smi(call: Call) -> Completed:
     gpus = call.machine.pci.bound_gpus()
     if not gpus:
         return Completed(6, b"No devices were found\n")
-    used = uses(call.machine.pci, call.machine.systemd.groups())
+    used = uses(call.machine.pci, call.machine.kernel_groups())
     if "query-compute-apps" in given:
         rows = [_app(use) for use in used]
         return ok(_csv(given["query-compute-apps"], rows, form))

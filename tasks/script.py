@@ -96,8 +96,8 @@ def _frames(stream: bytes, mark: str) -> list[tuple[bytes, int]]:
 def parse(text: str) -> Script:
     """The script that `render_batch` or `render_sequence` wrote; ValueError for any other text."""
     script = _read(text)
-    written = render_batch([line.words for line in script.lines], script.mark) if script.mark else render_sequence(script.lines)
-    if written != text:
+    argvs = [line.words for line in script.lines]
+    if text != (render_batch(argvs, script.mark) if script.mark else render_sequence(script.lines)):
         raise ValueError("not a script that interlock wrote: a shell would read it otherwise")
     return script
 

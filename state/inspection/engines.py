@@ -1,9 +1,10 @@
 """The engines whose artefacts can be read. A new engine is its own folder and one line here."""
 
 from state.engines.sglang.reading import READING as SGLANG
+from state.engines.vllm.reading import READING as VLLM
 from state.inspection.reading import Reading
 
-READINGS: tuple[Reading, ...] = (SGLANG,)
+READINGS: tuple[Reading, ...] = (SGLANG, VLLM)
 
 
 def readings(engine: str = "auto") -> tuple[Reading, ...]:

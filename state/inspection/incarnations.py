@@ -15,6 +15,7 @@ from state.inspection.events import (
     Banner,
     Decoded,
     Drafted,
+    Event,
     Failed,
     Noticed,
     PidSeen,
@@ -27,7 +28,6 @@ from state.inspection.reading import Located
 from state.inspection.report import STAGES
 from state.inspection.transport import Prefix
 
-_STARTS = (Banner, ArgumentsSeen)
 _LIVES = (Alive, Decoded, Drafted, Ready, StageEntered, WeightsBegun, WeightsLoaded)
 _SERVES = (Alive, Decoded, Drafted)
 
@@ -107,7 +107,7 @@ class Incarnations:
         """Whether an unknown process is a rank or helper of the running boot rather than a server of its own."""
         if prefix.invocation is not None and boot.invocation not in (None, prefix.invocation):
             return False
-        if any(isinstance(e, _STARTS) or (isinstance(e, Adjusted) and e.at_start) for _, e in located):
+        if any(_starts(event) for _, event in located):
             return not boot.pids and not boot.over and not boot.ready and boot.arguments is None
         if inline is not None:
             return not inline.main and not boot.stop_asked
@@ -174,6 +174,13 @@ class Incarnations:
         newer = next((known for known in reversed(self.boots) if known.pids), None)
         if newer is not None and newer is not boot:
             newer.add_notice("overlapping-boots", f"{pid} still writes after {next(iter(newer.pids))} started", located[-1][0])
+
+
+def _starts(event: Event) -> bool:
+    match event:
+        case Banner() | ArgumentsSeen(opens=True) | Adjusted(at_start=True):
+            return True
+    return False
 
 
 def _serves(located: Sequence[Located]) -> bool:

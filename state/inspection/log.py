@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from state.inspection.boot import BootState
 from state.inspection.engines import readings
-from state.inspection.events import Noticed
+from state.inspection.events import Ended, Event, Failed, Noticed
 from state.inspection.incarnations import Incarnations
 from state.inspection.journal import ExportReader, looks_like_json, read_json
 from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
@@ -22,6 +22,8 @@ from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
 _SYSTEMD_HINTS = (b".service", b".scope")
 _MOST_SOURCES = 4096
+_Source = tuple[str, int | None, str, str]
+"""Engine, PID, invocation, and container with the server in it: whose lines one reader follows."""
 
 
 class LogReader:
@@ -34,8 +36,8 @@ class LogReader:
         self._readings = readings(engine)
         self._evidence = dict.fromkeys((reading.name for reading in self._readings), NO_EVIDENCE)
         self._incarnations = Incarnations()
-        self._readers: dict[tuple[str, int | None, str, str], LineReader] = {}
-        self._reader_boots: dict[tuple[str, int | None, str, str], BootState] = {}
+        self._readers: dict[_Source, LineReader] = {}
+        self._boots_of_sources: dict[tuple[int | None, str, str], BootState] = {}
         self._export: ExportReader | None = None
         self._number = 0
         self._recognised = False
@@ -75,23 +77,30 @@ class LogReader:
         """What the lines so far prove."""
         if self._export is not None and (record := self._export.flush()) is not None:
             self._take_record(record)
-        pending: dict[int, list[Located]] = {}
-        for key, reader in self._readers.items():
-            boot = self._reader_boots.get(key)
-            if boot is not None:
-                pending.setdefault(id(boot), []).extend(reader.pending())
-            elif reader.pending():
-                self._settle(key, reader)
+        pending = self._pending()
         boots = tuple(boot.snapshot(pending.get(id(boot), ())) for boot in self._incarnations.boots)
         return LogReport(self._engine(), boots)
 
-    def _settle(self, key: tuple[str, int | None, str, str], reader: LineReader) -> None:
-        """A traceback is all there is: it is a boot of its own."""
-        located = reader.pending()
-        prefix = Prefix(pid=key[1], invocation=key[2] or None, source=key[3].partition("/")[0])
-        boot = self._incarnations.find(prefix, key[3].partition("/")[2], located)
+    def _pending(self) -> dict[int, list[Located]]:
+        """What unfinished tracebacks say, by boot; a traceback that is all there is makes a boot of its own."""
+        pending: dict[int, list[Located]] = {}
+        told: set[tuple[int | None, str, str]] = set()
+        for key, reader in sorted(self._readers.items(), key=lambda item: -self._evidence[item[0][0]]):
+            located = reader.pending()
+            if not located or key[1:] in told:
+                continue
+            told.add(key[1:])
+            boot = self._boots_of_sources.get(key[1:]) or self._settle(key, located)
+            if boot is not None:
+                pending.setdefault(id(boot), []).extend(located)
+        return pending
+
+    def _settle(self, key: _Source, located: Sequence[Located]) -> BootState | None:
+        source, _, stream = key[3].partition("/")
+        boot = self._incarnations.find(Prefix(pid=key[1], invocation=key[2] or None, source=source), stream, located)
         if boot is not None:
-            self._reader_boots[key] = boot
+            self._boots_of_sources[key[1:]] = boot
+        return boot
 
     def _engine(self) -> str | None:
         best = max(self._evidence.values(), default=NO_EVIDENCE)
@@ -113,7 +122,7 @@ class LogReader:
 
     def _take(self, prefix: Prefix, text: bytes, *, whole: bool) -> None:
         if is_kernel(prefix):
-            self._systemd(prefix, list(read_kernel_oom(text[:2000].decode("utf-8", "replace"))))
+            self._systemd(prefix, read_kernel_oom(text[:2000].decode("utf-8", "replace")))
             return
         if self._is_systemd(prefix, text):
             return
@@ -129,7 +138,7 @@ class LogReader:
         words = text[:4000].decode("utf-8", "replace")
         if by_ident or speaks_of_unit(words) or (prefix.pid is None and is_job_line(words)):
             unit = speaks_of_unit(words)
-            self._systemd(prefix if prefix.unit else _about(prefix, unit), list(read_systemd(words)))
+            self._systemd(prefix if prefix.unit else _about(prefix, unit), read_systemd(words))
             return True
         ended = read_compose(words) if prefix is NO_PREFIX else None
         if ended is None:
@@ -139,26 +148,34 @@ class LogReader:
             boot.apply(ended[1], self._number)
         return True
 
-    def _systemd(self, prefix: Prefix, events: Sequence[object]) -> None:
+    def _systemd(self, prefix: Prefix, events: Iterable[Event]) -> None:
         for event in events:
-            opens = type(event).__name__ in ("Failed", "Ended") and getattr(event, "code", None) is not None
-            opens = opens or (isinstance(event, Noticed) and event.opens)
+            opens = (isinstance(event, Failed | Ended) and event.code is not None) or (
+                isinstance(event, Noticed) and event.opens
+            )
             boot = self._incarnations.of_systemd(prefix, create=opens)
             if boot is not None:
-                boot.apply(event, self._number)  # type: ignore[arg-type]
+                boot.apply(event, self._number)
 
     def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:
+        """All readings follow the line; while it is not sure whose it is, only the likeliest that understands it is heard."""
+        line = Line(words, self._number, whole, prefix.time)
+        heard: tuple[_Source, Sequence[Located]] | None = None
         for reading in self._candidates(words):
-            stream = reading.stream(words)
-            key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{stream}")
-            reader = self._readers.get(key)
-            if reader is None:
-                if len(self._readers) >= _MOST_SOURCES:
-                    self._readers.pop(next(iter(self._readers)))
-                reader = self._readers[key] = reading.line_reader()
-            located = reader.read(Line(words, self._number, whole, prefix.time))
-            if located:
-                self._apply(key, prefix, stream, located)
+            key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(words)}")
+            located = self._reader(key, reading).read(line)
+            if located and (heard is None or self._evidence[reading.name] > self._evidence[heard[0][0]]):
+                heard = (key, located)
+        if heard is not None:
+            self._apply(heard[0], prefix, heard[1])
+
+    def _reader(self, key: _Source, reading: Reading) -> LineReader:
+        reader = self._readers.get(key)
+        if reader is None:
+            if len(self._readers) >= _MOST_SOURCES:
+                self._readers.pop(next(iter(self._readers)))
+            reader = self._readers[key] = reading.line_reader()
+        return reader
 
     def _candidates(self, words: bytes) -> tuple[Reading, ...]:
         """The readings that may speak about the line: all until one has strong evidence, then that one."""
@@ -176,11 +193,11 @@ class LogReader:
                 return self._readings
         return self._readings
 
-    def _apply(self, key: tuple[str, int | None, str, str], prefix: Prefix, stream: str, located: list[Located] | Sequence[Located]) -> None:
-        boot = self._incarnations.find(prefix, stream, located)
+    def _apply(self, key: _Source, prefix: Prefix, located: Sequence[Located]) -> None:
+        boot = self._incarnations.find(prefix, key[3].partition("/")[2], located)
         if boot is None:
             return
-        self._reader_boots[key] = boot
+        self._boots_of_sources[key[1:]] = boot
         for line, event in located:
             boot.apply(event, line)
         boot.last_line = self._number

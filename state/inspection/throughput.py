@@ -41,12 +41,14 @@ class Load:
 
     @staticmethod
     def _throughput(rank: _Rank, record: Decoded) -> None:
+        if record.throughput is None:
+            return
         gap = record.time is not None and rank.last_time is not None and record.time - rank.last_time > GAP_S
         rank.last_time = record.time if record.time is not None else rank.last_time
         if not rank.begun or gap:
             rank.begun = True
             return
-        if record.throughput is None or record.tokens == 0:
+        if record.tokens == 0:
             return
         rank.count += 1
         rank.total += record.throughput

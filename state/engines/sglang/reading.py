@@ -1,10 +1,15 @@
 """SGLang's artefacts as one reading: log, metrics, server info, answers, argv."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from state.engines.sglang.answer import read_answer
 from state.engines.sglang.failures import remedy
 from state.engines.sglang.log_lines import ROUTER_MARKS, SglangLines
-from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK
+from state.engines.sglang.metrics import read_metrics
+from state.engines.sglang.server_info import read_server_info
+from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
+from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
 
 _STRONG = (
     b"server_args=ServerArgs(", b"server_args={", b"The server is fired up and ready to roll", b"sglang serve: error",
@@ -43,6 +48,15 @@ class SglangReading:
             if word.endswith("sglang/launch_server.py"):
                 return position + 1
         return None
+
+    def read_metrics(self, samples: Sequence[Sample]) -> MetricsReport | None:
+        return read_metrics(samples)
+
+    def read_server_info(self, data: Mapping[str, Any]) -> ServerInfoReport | None:
+        return read_server_info(data)
+
+    def read_answer(self, data: Mapping[str, Any]) -> AnswerReport | None:
+        return read_answer(data)
 
 
 READING = SglangReading()

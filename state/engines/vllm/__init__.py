@@ -1,0 +1,1 @@
+"""vLLM: what it prints, reports and refuses."""

@@ -1,0 +1,60 @@
+"""vLLM's artefacts as one reading: log, metrics, server info, answers, argv."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from state.engines.vllm.failures import remedy
+from state.engines.vllm.log_lines import VllmLines
+from state.engines.vllm.metrics import read_metrics
+from state.engines.vllm.server_info import read_answer, read_server_info
+from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
+from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
+
+_STRONG = (
+    b"vLLM API server version", b"SpecDecoding metrics:", b"Speculative metrics:", b"LLM engine (v", b"(APIServer pid=", b"(EngineCore",
+    b"(VllmWorker", b"(Worker_TP", b"non-default args: {", b"Avg generation throughput:", b"vllm serve: error", b"api_server.py: error",
+    b"usage: vllm serve", b"usage: api_server.py", b"vLLM engine",
+)  # fmt: skip
+_WEAK = (b"/vllm/", b"vllm.", b"VLLM_", b"VLLM::", b"vLLM")
+
+
+class VllmReading:
+    name = "vllm"
+
+    def line_reader(self) -> VllmLines:
+        return VllmLines()
+
+    def evidence(self, line: bytes) -> int:
+        if any(mark in line for mark in _STRONG):
+            return STRONG
+        return WEAK if any(mark in line for mark in _WEAK) else NO_EVIDENCE
+
+    def stream(self, line: bytes) -> str:
+        return ""
+
+    def remedy(self, code: str) -> str:
+        return remedy(code)
+
+    def flags_at(self, argv: Sequence[str]) -> int | None:
+        """`vllm serve MODEL ARGS` and `python -m vllm.entrypoints.openai.api_server ARGS`."""
+        for position, word in enumerate(argv):
+            following = argv[position + 1 : position + 2]
+            if word == "-m" and following and following[0].startswith("vllm.entrypoints"):
+                return position + 2
+            if word.rsplit("/", 1)[-1] == "vllm" and following == ["serve"]:
+                return position + 2
+            if word.endswith("vllm/entrypoints/openai/api_server.py"):
+                return position + 1
+        return None
+
+    def read_metrics(self, samples: Sequence[Sample]) -> MetricsReport | None:
+        return read_metrics(samples)
+
+    def read_server_info(self, data: Mapping[str, Any]) -> ServerInfoReport | None:
+        return read_server_info(data)
+
+    def read_answer(self, data: Mapping[str, Any]) -> AnswerReport | None:
+        return read_answer(data)
+
+
+READING = VllmReading()

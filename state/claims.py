@@ -3,8 +3,11 @@
 `judge` is the whole rule. No evidence is never `held`; a claim about a level needs its sample.
 """
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from state.interval import mean_interval
 from state.model import Value
@@ -13,6 +16,16 @@ Plane = Literal["identity", "control", "data", "resource", "function", "speculat
 PLANES: tuple[Plane, ...] = ("identity", "control", "data", "resource", "function", "speculation", "performance")
 Outcome = Literal["held", "refuted", "inconclusive"]
 Relation = Literal["equals", "one-of", "at-least", "at-most", "within"]
+
+
+def _as_lists(value: Any) -> Any:
+    """Tuples as lists, as JSON gives them back: a claim is judged the same before and after it was stored."""
+    if isinstance(value, dict):
+        return {name: _as_lists(item) for name, item in value.items()}
+    return [_as_lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+Plain = Annotated[Any, BeforeValidator(_as_lists)]
 
 
 class Claim(Value):
@@ -28,7 +41,7 @@ class Claim(Value):
     statement: str
     metric: str
     relation: Relation
-    expected: Any
+    expected: Plain
     source: str
     remedy: str
     minimum_sample: int = 1
@@ -40,7 +53,7 @@ class Fact(Value):
     """One thing read from evidence. `value` None means that the evidence does not say. `evidence` holds digests."""
 
     metric: str
-    value: Any = None
+    value: Plain = None
     sample: int = 1
     samples: tuple[float, ...] = ()
     text: str = ""
@@ -94,6 +107,8 @@ def _decide(claim: Claim, fact: Fact | None) -> tuple[Outcome, str, bool]:
     if fact is None or fact.value is None:
         why = fact.text if fact and fact.text else f"no evidence of it in {claim.source}"
         return "inconclusive", why, claim.minimum_sample > 1
+    if claim.relation in ("at-least", "at-most", "within") and not _is_number(fact.value):
+        return "inconclusive", f"{_shown(fact)}, which is no number", False
     if claim.confidence is not None:
         return _decide_level(claim, fact, claim.confidence)
     if fact.sample < claim.minimum_sample:
@@ -142,8 +157,11 @@ def _holds(claim: Claim, value: Any) -> bool:
 
 
 def _same_number(a: Any, b: Any) -> bool:
-    numbers = isinstance(a, (int, float)) and isinstance(b, (int, float))
-    return numbers and not isinstance(a, bool) and not isinstance(b, bool) and a == b
+    return _is_number(a) and _is_number(b) and bool(a == b)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _shown(fact: Fact) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 
 
 def mean_interval(samples: Sequence[float], confidence: float) -> tuple[float, float]:
@@ -20,12 +20,17 @@ def mean_interval(samples: Sequence[float], confidence: float) -> tuple[float, f
 
 
 def student_t(p: float, freedom: int) -> float:
-    """Quantile of Student's t for p > 0.5, exact for 1 and 2 degrees of freedom, else by bisection on the distribution."""
+    """Quantile of Student's t for 0.5 < p <= 1, exact for 1 and 2 degrees of freedom, else by bisection on the
+    distribution; infinite for p = 1."""
+    if p >= 1:
+        return math.inf
     if freedom == 1:
         return math.tan(math.pi * (p - 0.5))
     if freedom == 2:
         return (2 * p - 1) / math.sqrt(2 * p * (1 - p))
-    low, high = 0.0, 10 * NormalDist().inv_cdf(p) + 10
+    low, high = 0.0, 2.0
+    while _t_cdf(high, freedom) < p:
+        low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if _t_cdf(middle, freedom) < p else (low, middle)

@@ -30,7 +30,7 @@ RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's i
 
 
 def main() -> None:
-    """Exit codes: 0 done, 1 failed but safe, 2 usage or manifest, 3 refused (nothing touched), 4 stranded, 130 interrupted."""
+    """Exit codes: 0 done, 1 failed but safe, 2 usage or manifest, 3 refused untouched, 4 stranded, 130 interrupted."""
     try:
         app()
     except InterlockError as error:

@@ -1,4 +1,4 @@
-"""Pages for people: the plan, the claims with their evidence, the end, the history. Rich tables; no colour off a terminal."""
+"""Pages for people: plan, claims with their evidence, end, history. Rich tables; no colour off a terminal."""
 
 from collections.abc import Iterable, Sequence
 

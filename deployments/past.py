@@ -50,7 +50,8 @@ async def history(console: Console, service: str, *, as_json: bool, verify: bool
 
 def _row(row: Mapping[str, Any]) -> Text:
     good = row["exit_code"] == 0
-    head = f"{row['requested_at']:%Y-%m-%d %H:%M:%S}  {row['service']}  {row['purpose']} {row['rollout']} → {row['revision'][:12]}  "
+    what = f"{row['purpose']} {row['rollout']} → {row['revision'][:12]}"
+    head = f"{row['requested_at']:%Y-%m-%d %H:%M:%S}  {row['service']}  {what}  "
     ending = Text(row["state"], style="green" if good else "yellow" if row["exit_code"] != 4 else "bold red")
     dark = f"; dark for {row['dark_s']:.1f} s" if row["dark_s"] is not None else ""
     return Text(head).append_text(ending).append(f"\n    {row['summary'] or row['error'] or row['reason']}{dark}")

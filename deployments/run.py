@@ -159,7 +159,7 @@ def _changes_a_host(action: Action) -> bool:
 
 @asynccontextmanager
 async def watching(console: Console, as_json: bool) -> AsyncIterator[Ports]:
-    """Ports whose events are shown live, unless the answer is to be JSON. SIGTERM cancels like Ctrl-C: to a safe end."""
+    """Ports whose events are shown live, unless the answer is to be JSON. SIGTERM cancels as Ctrl-C does: safely."""
     running = asyncio.current_task()
     if running is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)

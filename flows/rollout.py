@@ -3,6 +3,8 @@
 Importing this module imports Prefect, which takes seconds: the command line does so only when it needs it.
 """
 
+from contextlib import suppress
+
 from prefect import flow
 
 from flows import requests
@@ -43,7 +45,10 @@ async def verify(manifest: str, reason: str = "started from Prefect") -> str:
 
 @flow(name="rollback", flow_run_name="rollback {service}", persist_result=False, log_prints=False)
 async def rollback(service: str, to: str = "", reason: str = "started from Prefect") -> str:
-    """Take a service back to its last proven revision before the present one, or to the one whose digest begins with `to`."""
+    """Take a service back to its last proven revision before the present one.
+
+    With `to`, to the one whose digest begins with it.
+    """
     async with wired(Settings()) as (ports, _):
         return _id(await begin(ports, await requests.to_proven(ports, service, None, to, reason), prefect_skin))
 
@@ -64,10 +69,8 @@ async def shown(ports: Ports, history: History, requested: RolloutRequested) -> 
         if ended.concluded is None or ended.concluded.exit_code:
             raise EndedBadlyError(ended)
 
-    try:
+    with suppress(EndedBadlyError):
         await continued(service=requested.service, revision=requested.revision.short, rollout=requested.rollout)
-    except EndedBadlyError:
-        pass
     return history.rollout
 
 

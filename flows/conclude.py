@@ -152,12 +152,12 @@ async def _forget(work: Work) -> None:
 
 
 def _next_argvs(work: Work) -> tuple[str, ...]:
-    unit, service = work.revision.unit, work.requested.service
+    unit, host, service = work.revision.unit, work.revision.unit_host, work.requested.service
     return (
         f"interlock show {work.requested.rollout}",
-        f"systemctl status {unit}    # on {work.revision.unit_host}",
-        f"journalctl -u {unit} -n 100    # on {work.revision.unit_host}",
-        f"sh /var/lib/interlock/{service}/revert.sh    # on {work.revision.unit_host}, as root: restores files and service",
+        f"systemctl status {unit}    # on {host}",
+        f"journalctl -u {unit} -n 100    # on {host}",
+        f"sh /var/lib/interlock/{service}/revert.sh    # on {host}, as root: restores files and service",
         f"interlock recover {work.requested.rollout}",
     )
 

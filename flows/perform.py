@@ -43,7 +43,7 @@ def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Aw
 
 
 async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout") -> tuple[Plan, Observation]:
-    """Observe and plan, changing nothing. Raises what the hosts raise, and Refused for claims that cannot be decided."""
+    """Observe and plan, changing nothing. Raises what the hosts raise, and Refused for undecidable claims."""
     host, gpu_host = hosts[revision.unit_host], hosts[revision.gpu_host] if revision.gpu_host else None
     engine = engine_for(revision.engine)
     observed = await observe(host, gpu_host, revision)

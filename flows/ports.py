@@ -21,7 +21,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told what happens: of each event once it is recorded, and of progress within an action (stage, seconds)."""
+    """Who is told what happens: each event once it is recorded, and progress within an action (stage, seconds)."""
 
     recorded: Callable[[Rollout, RecordedEvent], None] = lambda _rollout, _event: None
     progress: Callable[[str, float], None] = lambda _stage, _seconds: None

@@ -1,4 +1,4 @@
-"""An embedded Prefect server in the data directory: started beside the work, fast, quiet, and never waited for in vain."""
+"""An embedded Prefect server in the data directory: started beside the work, fast, quiet, never waited for in vain."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ STOP_S = 15.0
 
 
 def environment(home: Path, port: int) -> dict[str, str]:
-    """The settings that make Prefect 3.9 fast and quiet: batched writes, no telemetry, no advertisements, loopback only."""
+    """Settings that make Prefect 3.9 fast and quiet: batched writes, no telemetry, no advertisements, loopback only."""
     return {
         "PREFECT_HOME": str(home),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
@@ -54,7 +54,7 @@ class PrefectHome:
         return self.given or f"http://127.0.0.1:{self.port}/api"
 
     async def start(self) -> None:
-        """Start the server and return at once; this process's own Prefect settings are set as well, before its import."""
+        """Start the server and return at once; sets this process's own Prefect settings as well, before its import."""
         if self.given:
             return
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -106,7 +106,8 @@ def started_of(rollout: Rollout, side: Side) -> Started:
     """The newest start in the history, with the processes that were there before it.
 
     The new one answers for every kernel fault since the baseline (the rebinding's too), the old one for those since it
-    was started again. A start that found the service running (it had never been stopped) is bound to that older start's own processes.
+    was started again. A start that found the service running (it had never been stopped) is bound to that older start's
+    own processes.
     """
     service = rollout.service
     since = rollout.baseline if side == "new" else None

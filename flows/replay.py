@@ -28,7 +28,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """`rebuilt` are sentences about rows that a rebuild would change; `faults` about events that are not what was recorded."""
+    """`rebuilt`: sentences about rows that a rebuild would change; `faults`: about events that are not as recorded."""
 
     streams: int
     events: int
@@ -63,7 +63,7 @@ async def replay_all(ports: Ports, stores: Stores) -> Replayed:
 
 
 async def rejudge(ports: Ports, rollout_id: str) -> AsyncIterator[tuple[int, Sequence[Difference]]]:
-    """For each judgement of a rollout: 1, and what today's readers and rules would say otherwise of the same evidence."""
+    """For each judgement of a rollout: 1, and what today's readers and rules say otherwise of the same evidence."""
     history = History(ports, rollout_id)
     rollout = await history.load()
     for then in rollout.judged.values():

@@ -1,4 +1,4 @@
-"""A session: one orchestrator driving one rollout from wherever its history stands, to a safe end, whatever interrupts it."""
+"""A session: one orchestrator drives a rollout from where its history stands to a safe end, whatever interrupts it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A rollout on a scene in memory, in virtual time: what the tests of the loop rehearse on, with ports that can be killed."""
+"""A rollout on a scene in memory, in virtual time: what tests of the loop rehearse on, with ports one can kill."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Each way a rollout can go, on a practice host in memory: the right ending, its cause and remedy, and the host as it was."""
+"""Each way a rollout can go, on a practice host in memory: the right end, its cause and remedy, the host as it was."""
 
 import re
 from typing import Any
@@ -61,7 +61,7 @@ def test_a_broken_start_is_found_and_the_old_state_put_back(scripted: dict[str, 
             assert (ended.concluded.outcome, ended.concluded.exit_code) == ("rolled-back", 1)
             assert re.search(cause, ended.concluded.summary), ended.concluded.summary
             await hold_as_before(stage, before, ended.concluded.summary)
-            first = [e for e in ended.failures.values()] or [v for v in ended.judged["new:1"].verdicts if v.remedy]
+            first = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
             told = " ".join(getattr(x, "hint", "") or getattr(x, "remedy", "") for x in first)
             assert re.search(remedy, told, re.IGNORECASE), told
 

@@ -12,7 +12,7 @@ INSTALL_TIMEOUT_S = 60.0
 
 
 async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dict[str, object]:
-    """Bring every file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it."""
+    """Bring each file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it."""
     lines = [line for change in step.changes for line in placing(step.service, change.after)]
     await run_unit(host, fence, key, [*lines, must("systemctl", "daemon-reload")], timeout_s=INSTALL_TIMEOUT_S)
     seen = await observe_files(host, [c.after.path for c in step.changes])

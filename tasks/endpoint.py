@@ -27,8 +27,10 @@ class Answer:
 
 
 class Endpoint:
-    """The service's HTTP endpoint through its host. Questions never raise for what the far side does: an answer that did
-    not come is an observation too."""
+    """The service's HTTP endpoint through its host.
+
+    Questions never raise for what the far side does: an answer that did not come is an observation too.
+    """
 
     def __init__(self, host: Host, url: str, clock: Clock = time.monotonic) -> None:
         self._client = httpx.AsyncClient(transport=host.transport(), base_url=url, trust_env=False)

@@ -1,4 +1,4 @@
-"""Looking at a service's hosts without changing anything: two round trips for the serving host, two for the GPU host."""
+"""Looking at a service's hosts and changing nothing: two round trips for the serving host, two for the GPU host."""
 
 import re
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _file(path: str, digest: Completed, stat: Completed, host: str) -> ObservedF
         if "No such file" in said:
             return ObservedFile(path=path, digest=None)
         raise Refused(f"{path} on {host} cannot be read: {said or 'no reason given'}", hint="check it by hand")
-    mode, owner, group = (stat.text.split() + ["", "", ""])[:3]
+    mode, owner, group = [*stat.text.split(), "", "", ""][:3]
     return ObservedFile(
         path=path,
         digest=digest.text.split()[0].lstrip("\\"),

@@ -37,7 +37,7 @@ class Preflight:
 async def preflight(
     host: Host, gpu_host: Host | None, engine: Engine, revision: Revision, plan: Plan, observed: Observation
 ) -> Preflight:
-    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all of them are told."""
+    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all are told."""
     asked = _questions(engine, revision)
     answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
     version = answers["version"].text.strip() or None if "version" in answers and answers["version"].ok else None
@@ -138,14 +138,18 @@ def _unit(revision: Revision, observed: Observation, plan: Plan) -> Iterator[str
         part = text.partition(f"# {path}")[2].partition("\n# /")[0]
         overridden = [d for d in ("ExecStart", "Environment", "EnvironmentFile", "User") if f"\n{d}=" in part]
         if overridden:
-            yield f"the drop-in {path} overrides {', '.join(overridden)}; remove it, or put its contents into the manifest"
+            yield (
+                f"the drop-in {path} overrides {', '.join(overridden)}; "
+                "remove it, or put its contents into the manifest"
+            )
 
 
 def _version(revision: Revision, version: str | None) -> Iterator[str]:
     rendering = rendering_for(revision.engine)
     if version and rendering is not None:
         for mistake in rendering.argument_mistakes(revision.arguments, version):
-            yield f"engine.arguments{f'.{mistake.name}' if mistake.name else ''}: {mistake.sentence} ({version} is installed)"
+            where = f"engine.arguments.{mistake.name}" if mistake.name else "engine.arguments"
+            yield f"{where}: {mistake.sentence} ({version} is installed)"
     if revision.engine_version and version and revision.engine_version != version:
         yield f"engine.version: {revision.engine_version} is expected, {version} is installed"
 
@@ -162,7 +166,8 @@ def gpu_refusals(gpu: ObservedGpu, moved: Sequence[str], host: str) -> Iterator[
 
 def _checks(revision: Revision, version: str | None, gpus: Sequence[ObservedGpu], host: str) -> Iterator[str]:
     yield f"{host} answers, root is granted, systemd is recent enough"
-    yield f"{revision.engine} {version or 'of unknown version'} is installed and accepts all {len(revision.arguments)} arguments"
+    engine = f"{revision.engine} {version or 'of unknown version'}"
+    yield f"{engine} is installed and accepts all {len(revision.arguments)} arguments"
     yield f"port {port_of(revision)} is free or ours"
     if gpus:
         yield f"{len(gpus)} GPUs to be rebound are present, in groups of their own"
@@ -170,7 +175,9 @@ def _checks(revision: Revision, version: str | None, gpus: Sequence[ObservedGpu]
 
 def _warnings(observed: Observation) -> Iterator[str]:
     if observed.unit.need_daemon_reload:
-        yield f"{observed.unit.name} was changed on disk and systemd has not read it: what runs is not what the file says"
+        yield (
+            f"{observed.unit.name} was changed on disk and systemd has not read it: what runs is not what the file says"
+        )
 
 
 def port_of(revision: Revision) -> int:

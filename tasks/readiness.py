@@ -100,7 +100,7 @@ async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
 async def _follow(
     host: Host, target: Target, started: Started, boarding: Boarding, progress: Progress, clock: Clock
 ) -> None:
-    """Read the journal of this start as it grows. Never returns by itself; the end of the stream is no end of the start."""
+    """Read this start's journal as it grows. Never returns by itself; the end of the stream is no end of the start."""
     async with host.follow(argv.journal(target.unit, after=started.cursor, follow=True)) as lines:
         async for line in _own(lines, started):
             boarding.reader.feed_line(line)
@@ -159,7 +159,7 @@ async def _generate(
     clock: Clock,
     generation_timeout_s: float,
 ) -> None:
-    """Try a short generation until one comes back; a server that says ready but does not generate in time has failed."""
+    """Try a short generation until one comes back; a server that is ready but does not generate in time has failed."""
     question = engine.generation("The quick brown fox", 8, exact=False)
     async with Endpoint(host, target.endpoint, clock) as endpoint:
         while True:
@@ -172,7 +172,8 @@ async def _generate(
                 raise StepFailed(
                     "await-readiness",
                     f"{target.endpoint} answers, but no generation came back within {generation_timeout_s:g} s",
-                    hint="the scheduler hangs: look for a watchdog line or an Xid, and restart with the last good revision",
+                    hint="the scheduler hangs: look for a watchdog line or an Xid, "
+                    "and restart with the last good revision",
                 )
             reply = engine.reply(answer.body) if answer.ok else None
             if reply is not None:

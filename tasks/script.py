@@ -14,7 +14,8 @@ from tasks.hosts.port import Completed
 
 _BATCH_HEAD = """set -u
 n=0
-run() {{ n=$((n+1)); "$@" </dev/null; s=$?; printf '\\n%s %d %d\\n' {mark} "$n" "$s"; printf '\\n%s %d %d\\n' {mark} "$n" "$s" >&2; }}
+run() {{ n=$((n+1)); "$@" </dev/null; s=$?; printf '\\n%s %d %d\\n' {mark} "$n" "$s"; \
+printf '\\n%s %d %d\\n' {mark} "$n" "$s" >&2; }}
 """
 _SEQUENCE_HEAD = """set -u
 must() { "$@" </dev/null || { s=$?; printf 'interlock: exit %d: %s\\n' "$s" "$*" >&2; exit "$s"; }; }
@@ -124,7 +125,7 @@ def _lines(body: str, modes: tuple[Mode, ...]) -> tuple[Line, ...]:
 
 
 def _logical_lines(body: str) -> list[str]:
-    """Lines of shell text, a quoted newline staying inside its line (`shlex.join` writes both kinds of quotes, no escapes)."""
+    """Lines of shell text, quoted newlines staying inside (`shlex.join` writes both kinds of quotes, no escapes)."""
     lines, start, quote = [], 0, ""
     for i, char in enumerate(body):
         if char in "'\"" and quote in ("", char):

@@ -1,4 +1,4 @@
-"""Running a sequence of argv as root on a host, fenced, directly or as a named transient unit that can be re-attached."""
+"""Running a sequence of argv as root on a host, fenced, directly or as a named transient unit to be joined again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Fence:
         return must("grep", "-qxF", "--", str(self.number), FENCE)
 
     def unit(self, key: str) -> str:
-        """The transient unit's name: the same for every attempt of one action, so that it is joined, never run twice."""
+        """The transient unit's name, the same for every attempt of an action, so that it is joined, never run twice."""
         return f"interlock-{self.rollout}-{key.replace(':', '-')}.service"
 
 

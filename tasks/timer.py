@@ -91,7 +91,7 @@ def placing(service: str, state: FileState, line: Maker = must) -> list[Line]:
 def rebinding(move: DriverMove, line: Maker = must) -> list[Line]:
     """Move one PCI function by `driver_override`, never by vendor and device id.
 
-    The unbind is bounded (`timeout`), and may fail: an unbound device answers ENODEV. What counts is the link read back.
+    The unbind is bounded (`timeout`) and may fail: an unbound device answers ENODEV. What counts is the link read back.
     """
     device = f"/sys/bus/pci/devices/{move.address}"
     lines = [line(*write(f"{device}/driver_override", f"{move.after or ''}\n"))]

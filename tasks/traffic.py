@@ -1,4 +1,4 @@
-"""Our own requests: questions with checkable answers at concurrency one and two, and generations long enough to verify drafts."""
+"""Our own requests: checkable questions at concurrency one and two, and generations long enough to verify drafts."""
 
 import asyncio
 import json

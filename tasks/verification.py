@@ -25,7 +25,7 @@ Items = dict[str, tuple[bytes, str]]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The start that evidence is bound to: invocation, main process, where the journal stood, and who was there before."""
+    """The start that evidence is bound to: invocation, main process, where the journal stood, who was there before."""
 
     invocation: str
     main_pid: int
@@ -121,7 +121,7 @@ async def _traffic(endpoint: Endpoint, engine: Engine, target: Target, items: It
 
 
 def _of_start(journal: bytes) -> bytes:
-    """Records since the start's cursor; without a cursor journalctl gives all there are, and the facts tell them apart."""
+    """Records since the start's cursor; without a cursor journalctl gives all, and the facts tell them apart."""
     return b"\n".join(line for line in journal.splitlines() if line.startswith(b"{"))
 
 

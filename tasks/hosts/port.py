@@ -45,7 +45,7 @@ class Host(Protocol):
     def name(self) -> str: ...
 
     async def run_all(self, argvs: Sequence[Argv], *, timeout_s: float) -> tuple[Completed, ...]:
-        """Run the argvs one after another, whatever their statuses, in one round trip. Only a single argv may carry stdin."""
+        """Run argvs one after another, whatever their statuses, in one round trip. Only a lone argv may carry stdin."""
         ...
 
     def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

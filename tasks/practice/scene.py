@@ -64,8 +64,10 @@ class Scene:
         )
 
     def manifest(self, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
-        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map), with `changes`
-        merged over it and `arguments` over its engine arguments."""
+        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map).
+
+        `changes` are merged over it, and `arguments` over its engine arguments.
+        """
         wanted = seed_manifest(self.specs, self.port)
         wanted["engine"]["arguments"] |= arguments or {}
         wanted["engine"]["arguments"] = {k: v for k, v in wanted["engine"]["arguments"].items() if v is not None}

@@ -48,7 +48,7 @@ def plan() -> Action:
 
 
 def lease(occasion: str) -> Action:
-    """`occasion` is "0" for the first lease, the session's number after a resumption, "reverted" after the host's timer acted."""
+    """`occasion`: "0" for the first lease, the session's number if resumed, "reverted" once the host's timer acted."""
     return Action("lease", f"lease:{occasion}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> bytes:
-    """UTF-8 JSON with sorted keys and no spaces; raises ValueError for NaN and infinities, TypeError for other types."""
+    """UTF-8 JSON with sorted keys and no spaces. Raises ValueError for NaN and infinity, TypeError for other types."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -160,7 +160,7 @@ class StepSucceeded(Succeeded):
 
 
 class ReadinessReached(Succeeded):
-    """A generation came back. `stages` are pairs: a stage, and the seconds from the start to its begin, in their order."""
+    """A generation came back. `stages` are pairs in order: a stage, and the seconds from the start to its begin."""
 
     wire: ClassVar[str] = "readiness-reached"
     side: Side

@@ -38,7 +38,7 @@ def student_t(p: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """Distribution function for t >= 0, by the finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3-4)."""
+    """Distribution function for t >= 0 by the series for whole degrees of freedom (Abramowitz and Stegun 26.7.3-4)."""
     theta = math.atan2(t, math.sqrt(freedom))
     cos2, sin = math.cos(theta) ** 2, math.sin(theta)
     term, total = 1.0, 0.0

@@ -48,7 +48,10 @@ class Lease(Value):
     version: int = 0
 
     def refuse_others(self, subject: str, rollout: str, now: datetime) -> None:
-        """Raises LeaseHeld if another rollout holds the subject, also when its time is over: then it must be recovered."""
+        """Raises LeaseHeld if another rollout holds the subject.
+
+        Also when its time is over: then it must be recovered.
+        """
         if not self.rollout or self.rollout == rollout:
             return
         over = datetime.fromisoformat(self.until) <= now

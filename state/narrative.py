@@ -53,7 +53,7 @@ def narrate(history: Iterable[RecordedEvent]) -> Iterator[Line]:
 
 
 def title_of(action: str) -> str:
-    """An action's key as people read it: `do:3:stop-service` is `stop-service`, `undo:3:stop-service` `undo stop-service`."""
+    """An action's key for people: `do:3:stop-service` is `stop-service`, `undo:3:stop-service` `undo stop-service`."""
     head, _, rest = action.partition(":")
     if head in ("do", "undo"):
         return f"{'undo ' if head == 'undo' else ''}{rest.partition(':')[2]}"

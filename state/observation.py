@@ -5,7 +5,7 @@ from state.model import Value
 
 
 class ObservedFile(Value):
-    """One path on the host. `digest` is the SHA-256 of its bytes, None where there is no such file; `mode` is octal as an int."""
+    """One path on the host. `digest` is its bytes' SHA-256, None if there is no such file; `mode` is octal, an int."""
 
     path: str
     digest: str | None
@@ -62,7 +62,7 @@ class Observation(Value):
 
     @property
     def digest(self) -> str:
-        """Names what a reviewed plan relies on: contents, resolution, argv and drivers; not PIDs, which change by themselves."""
+        """Names what a reviewed plan relies on: contents, resolution, argv, drivers; not PIDs, which change anyway."""
         return digest_of(
             {
                 "files": [f.as_json() for f in self.files],

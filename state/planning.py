@@ -16,7 +16,7 @@ from state.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What is installed on the host: the engine's version, None if it does not say, and the models' architectures by path."""
+    """What the host has installed: the engine's version, None if it does not say, and models' architectures by path."""
 
     version: str | None
     architectures: dict[str, tuple[str, ...]]
@@ -126,7 +126,7 @@ def _manifest_claim(index: int, spec: ClaimSpec) -> Claim:
 
 
 MINIMUM_REQUESTS = 6
-"""Requests below which no level of acceptance is claimed to be known: one request proves the mechanism, not the tuning."""
+"""Requests below which no level of acceptance is claimed as known: one request proves the mechanism, not the tuning."""
 
 
 def _unchanged(revision: Revision, observed: Observation) -> str:

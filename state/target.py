@@ -8,8 +8,9 @@ from state.model import Value
 class Target(Value):
     """What a service should be while it runs.
 
-    `architectures` are those of the model's config.json. `arguments` are the engine's own names with the values that were asked for; `drivers` maps PCI addresses to drivers.
-    `managed` is False for a configuration that was found running rather than rendered from a manifest.
+    `architectures` are those of the model's config.json. `arguments` are the engine's own names with the values that
+    were asked for; `drivers` maps PCI addresses to drivers. `managed` is False for a configuration that was found
+    running rather than rendered from a manifest.
     """
 
     engine: str

@@ -7,7 +7,7 @@ from state.store.port import RecordedEvent
 
 
 def dark_seconds(history: Iterable[RecordedEvent]) -> float | None:
-    """Seconds from the intent to stop the service to the generation that came back after it; None if either is missing."""
+    """Seconds from the intent to stop the service to the generation that came back after it; None if one is missing."""
     stopped = None
     for recorded in history:
         event = decode(recorded)

@@ -3,7 +3,6 @@
 `judge` is the whole rule. No evidence is never `held`; a claim about a level needs its sample.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -160,8 +159,12 @@ def _same_number(a: Any, b: Any) -> bool:
     return _is_number(a) and _is_number(b) and bool(a == b)
 
 
+LARGEST = 1e300
+"""Beyond it, and not a number at all, nothing is measured: an engine's figures are damaged there."""
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _shown(fact: Fact) -> str:

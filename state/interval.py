@@ -29,7 +29,7 @@ def student_t(p: float, freedom: int) -> float:
     if freedom == 2:
         return (2 * p - 1) / math.sqrt(2 * p * (1 - p))
     low, high = 0.0, 2.0
-    while _t_cdf(high, freedom) < p:
+    while _t_cdf(high, freedom) < p and high < 1e9:  # the largest p below 1 may round away
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2

@@ -32,6 +32,11 @@ def test_certainty_takes_everything(freedom: int) -> None:
     assert student_t(1.0, freedom) == math.inf
 
 
+@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 101])
+def test_almost_certainty_ends(freedom: int) -> None:
+    assert student_t(math.nextafter(1.0, 0.0), freedom) > 7
+
+
 @given(st.integers(1, 60), st.floats(0.51, 0.999), st.floats(0.51, 0.999))
 def test_more_confidence_is_wider_and_more_samples_are_narrower(freedom: int, one: float, other: float) -> None:
     low, high = sorted((one, other))

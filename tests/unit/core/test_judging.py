@@ -51,6 +51,7 @@ def judged(given_claim: Claim, fact: Fact | None) -> Verdict:
         pytest.param("at-most", 2, True, "inconclusive", id="a truth value against a bound"),
         pytest.param("at-least", 2, float("nan"), "inconclusive", id="no number against a bound"),
         pytest.param("at-least", 2, float("inf"), "inconclusive", id="infinity against a bound"),
+        pytest.param("at-least", 2, 10**400, "inconclusive", id="a number beyond all measure against a bound"),
         pytest.param("within", [1, 1], None, "inconclusive", id="unknown"),
         pytest.param("equals", None, None, "inconclusive", id="unknown is not equal to nothing"),
         pytest.param("one-of", [None], None, "inconclusive", id="unknown is not one of them"),

@@ -1,8 +1,9 @@
-"""The claims that follow from what is asked of SGLang (versions 0.4.6 to 0.5.23; reference/engines.md, sections 0 to 4)."""
+"""The claims that follow from what is asked of SGLang (0.4.6 to 0.5.23; reference/engines.md, sections 0 to 4)."""
 
 from collections.abc import Iterator
 
 from state.claims import Claim
+from state.engines.sglang import service_claims
 from state.engines.sglang.flags import release
 from state.target import Target
 
@@ -29,11 +30,11 @@ USELESS = (
 def derive(target: Target) -> tuple[Claim, ...]:
     """Claims by plane, in the order in which they are judged."""
     return (
-        *_identity(target),
+        *service_claims.identity(target),
         *_control(target),
         *_data(target),
         *_resource(target),
-        *_function(target),
+        *service_claims.function(),
         *_speculation(target),
     )
 
@@ -54,47 +55,6 @@ def ranks(target: Target) -> int:
     return int(sizes[0]) * int(sizes[1])
 
 
-def _identity(target: Target) -> Iterator[Claim]:
-    def claim(name: str, statement: str, metric: str, expected: object, source: str, remedy: str) -> Claim:
-        return Claim(
-            name=name, plane="identity", statement=statement, metric=metric, relation="equals", expected=expected,
-            source=source, remedy=remedy,
-        )  # fmt: skip
-
-    yield claim(
-        "active",
-        f"{target.unit} is active",
-        "unit.state",
-        "active",
-        "systemctl show",
-        f"see `systemctl status {target.unit}`",
-    )
-    yield claim(
-        "one-start", "it is still the start that was made", "unit.same_start", True, "systemctl show",
-        "somebody or something restarted the service meanwhile",
-    )  # fmt: skip
-    yield claim(
-        "no-restart",
-        "it has not restarted",
-        "unit.restarts",
-        0,
-        "systemctl show",
-        "read the first failing start in the journal",
-    )
-    yield claim(
-        "argv", "the running process has the arguments of the revision", "process.argv", list(target.argv), "/proc/PID/cmdline",
-        "a drop-in or a wrapper changes ExecStart: see `systemctl cat`",
-    )  # fmt: skip
-    yield claim(
-        "port-ours", f"nobody else answers on {target.endpoint}", "port.ours", True, "ss and the cgroup",
-        "another process holds the port: stop it, or choose another port",
-    )  # fmt: skip
-    yield claim(
-        "no-strangers", "no older process writes into this start's journal", "journal.strangers", 0, "journal",
-        "an old process outlived its stop: end it, and set KillMode=control-group",
-    )  # fmt: skip
-
-
 def _control(target: Target) -> Iterator[Claim]:
     for name, asked in target.arguments.items():
         if name in UNCHECKED or name == "mem_fraction_static" or asked is None or name == "speculative_algorithm":
@@ -106,13 +66,20 @@ def _control(target: Target) -> Iterator[Claim]:
     if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):
         yield _strategy(target)
     yield Claim(
-        name="adjustments", plane="control", statement="the engine changed no setting that matters by itself",
-        metric="adjustments.unexpected", relation="equals", expected=[], source="engine log",
+        name="adjustments",
+        plane="control",
+        statement="the engine changed no setting that matters by itself",
+        metric="adjustments.unexpected",
+        relation="equals",
+        expected=[],
+        source="engine log",
         remedy="ask for the value that the engine insists on, or for a combination that it supports",
-    )  # fmt: skip
+    )
 
 
 def _argument(name: str, asked: object, statement: str = "", plane: str = "control") -> Claim:
+    other = f"the engine runs with another {name}; {INSTALL}"
+    remedy = NO_SPECULATION if name.startswith("speculative") else other
     return Claim.model_validate(
         {
             "name": name.replace("_", "-"),
@@ -122,9 +89,7 @@ def _argument(name: str, asked: object, statement: str = "", plane: str = "contr
             "relation": "equals",
             "expected": asked,
             "source": "/server_info and the engine's arguments line",
-            "remedy": NO_SPECULATION
-            if name.startswith("speculative")
-            else f"the engine runs with another {name}; {INSTALL}",
+            "remedy": remedy,
         }
     )
 
@@ -169,83 +134,97 @@ def _strategy(target: Target) -> Claim:
         relation="one-of",
         expected=["extra_buffer", "extra_buffer_lazy"],
         source="/server_info and the engine's arguments line",
-        remedy="ask for mamba_radix_cache_strategy: extra_buffer (mamba_scheduler_strategy before 0.5.14), with the radix cache on",
+        remedy="ask for mamba_radix_cache_strategy: extra_buffer (mamba_scheduler_strategy before 0.5.14), "
+        "with the radix cache on",
     )
 
 
 def _data(target: Target) -> Iterator[Claim]:
     if speculative(target) and speculative(target) not in WITHOUT_DRAFT:
         yield Claim(
-            name="draft-weights", plane="data", statement=f"draft weights are loaded on each of {ranks(target)} ranks",
-            metric="draft.ranks", relation="equals", expected=ranks(target), source="engine log",
+            name="draft-weights",
+            plane="data",
+            statement=f"draft weights are loaded on each of {ranks(target)} ranks",
+            metric="draft.ranks",
+            relation="equals",
+            expected=ranks(target),
+            source="engine log",
             remedy="the draft was not loaded everywhere: check speculative_draft_model_path and the checkpoint",
-        )  # fmt: skip
+        )
         yield Claim(
-            name="draft-even", plane="data", statement="every rank holds the same share of the draft",
-            metric="draft.spread", relation="at-most", expected=0.1, source="engine log",
+            name="draft-even",
+            plane="data",
+            statement="every rank holds the same share of the draft",
+            metric="draft.spread",
+            relation="at-most",
+            expected=0.1,
+            source="engine log",
             remedy="one rank loaded less than the others: its shard of the checkpoint may be cut",
-        )  # fmt: skip
+        )
     yield Claim(
-        name="not-simulated", plane="data", statement="acceptance is not simulated", metric="environment.simulated",
-        relation="equals", expected=False, source="/proc/PID/environ",
+        name="not-simulated",
+        plane="data",
+        statement="acceptance is not simulated",
+        metric="environment.simulated",
+        relation="equals",
+        expected=False,
+        source="/proc/PID/environ",
         remedy="remove SGLANG_SIMULATE_ACC_LEN from the unit and its environment files",
-    )  # fmt: skip
+    )
 
 
 def _resource(target: Target) -> Iterator[Claim]:
     fraction = target.arguments.get("mem_fraction_static")
     if fraction is not None:
         yield _argument("mem_fraction_static", fraction, plane="resource")
-    if target.drivers:
-        yield Claim(
-            name="gpu-drivers", plane="resource", statement=f"{len(target.drivers)} GPUs are on the drivers of the map",
-            metric="gpu.drivers", relation="equals", expected=dict(target.drivers), source="sysfs",
-            remedy="see `journalctl -k` on the GPU host for what the kernel refused",
-        )  # fmt: skip
-    yield Claim(
-        name="kernel-quiet", plane="resource", statement="the kernel reported no fault since the start", metric="kernel.faults",
-        relation="equals", expected=0, source="kernel log", remedy="read the first fault, later ones follow from it: `interlock inspect --kind kernel`",
-    )  # fmt: skip
-
-
-def _function(target: Target) -> Iterator[Claim]:
-    yield Claim(
-        name="answers", plane="function", statement="questions with checkable answers are answered rightly, also two at a time and streamed",
-        metric="answers.right", relation="at-least", expected=0.75, minimum_sample=8, source="our own requests",
-        remedy="the model answers, but wrongly: compare with speculation off, and check the chat template and quantisation",
-    )  # fmt: skip
-    yield Claim(
-        name="not-degenerate", plane="function", statement="no answer is degenerate", metric="answers.degenerate", relation="equals",
-        expected=0, minimum_sample=4, source="our own requests",
-        remedy="repetition or garbage in the answers: compare with speculation off; a high acceptance is no merit by itself",
-    )  # fmt: skip
-    yield Claim(
-        name="model-named", plane="function", statement="the models endpoint names the model", metric="models.named", relation="equals",
-        expected=True, source="/v1/models", remedy="another server or another model answers here",
-    )  # fmt: skip
+    yield from service_claims.devices(target)
 
 
 def _speculation(target: Target) -> Iterator[Claim]:
     if not speculative(target):
         yield Claim(
-            name="speculation-off", plane="speculation", statement="decode records carry no acceptance figures",
-            metric="speculation.state", relation="equals", expected="off", source="engine log", minimum_sample=1,
+            name="speculation-off",
+            plane="speculation",
+            statement="decode records carry no acceptance figures",
+            metric="speculation.state",
+            relation="equals",
+            expected="off",
+            source="engine log",
+            minimum_sample=1,
             remedy="speculation runs although it is not asked for: see `systemctl cat`",
-        )  # fmt: skip
+        )
         return
     adaptive = bool(target.arguments.get("speculative_adaptive"))
     yield Claim(
-        name="speculation-active", plane="speculation", statement="the scheduler reports accepted drafts",
-        metric="speculation.state", relation="equals", expected="active", source="engine log", minimum_sample=1,
+        name="speculation-active",
+        plane="speculation",
+        statement="the scheduler reports accepted drafts",
+        metric="speculation.state",
+        relation="equals",
+        expected="active",
+        source="engine log",
+        minimum_sample=1,
         remedy=USELESS,
-    )  # fmt: skip
+    )
     yield Claim(
-        name="accepted-per-request", plane="speculation", statement="our own requests were served with accepted drafts",
-        metric="requests.accept_length", relation="at-least", expected=1.0 if adaptive else 1.05, confidence=0.95, minimum_sample=3,
-        source="meta_info of /generate", remedy=USELESS,
-    )  # fmt: skip
+        name="accepted-per-request",
+        plane="speculation",
+        statement="our own requests were served with accepted drafts",
+        metric="requests.accept_length",
+        relation="at-least",
+        expected=1.0 if adaptive else 1.05,
+        confidence=0.95,
+        minimum_sample=3,
+        source="meta_info of /generate",
+        remedy=USELESS,
+    )
     yield Claim(
-        name="figures-agree", plane="speculation", statement="log and per-request figures of acceptance agree",
-        metric="speculation.disagreement", relation="at-most", expected=0.3, source="engine log and meta_info",
+        name="figures-agree",
+        plane="speculation",
+        statement="log and per-request figures of acceptance agree",
+        metric="speculation.disagreement",
+        relation="at-most",
+        expected=0.3,
+        source="engine log and meta_info",
         remedy="one of the figures means something else in this release: compare both in `interlock show`",
-    )  # fmt: skip
+    )

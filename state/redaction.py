@@ -21,7 +21,7 @@ _KEPT = (
 
 _BARE = rb"[^\s\x00'\",;&)\]}\\]+"
 _AUTH = rb"(?P<keep>(?:proxy-)?authorization(?:\\?['\"])?"
-_QUOTED = rb"(?P<q>\\?['\"])" + _KEPT + rb"(?:(?!(?P=q)).)+?(?=(?P=q))"
+_QUOTED = rb"(?P<q>\\?['\"])" + _KEPT + rb"(?:(?!(?P=q)).)+?(?=(?P=q)|\Z)"
 
 _RULES: tuple[re.Pattern[bytes], ...] = tuple(
     re.compile(rule, re.IGNORECASE | re.DOTALL)

@@ -9,7 +9,7 @@ from tasks.practice.units import ServiceUnit
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
 
 
-class EnvironmentUnreadable(Exception):  # noqa: N818  # named by consequence, as all errors here are
+class EnvironmentUnreadable(Exception):  # named by consequence, as all errors here are
     """An EnvironmentFile= without a dash is not there; systemd's result is `resources`."""
 
     def __init__(self, path: str, reason: str) -> None:

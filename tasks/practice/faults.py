@@ -9,7 +9,7 @@ from tasks.hosts.port import Completed
 Predicate = Callable[[Sequence[str]], bool]
 
 
-class ConnectionCut(ConnectionError):  # noqa: N818  # named by consequence, as all errors here are
+class ConnectionCut(ConnectionError):  # named by consequence, as all errors here are
     """The session ended under an execution; what a connection makes HostUnreachable of."""
 
 
@@ -88,8 +88,7 @@ class Faults:
 
     async def around(self, words: Sequence[str], run: Callable[[], Awaitable[Completed]]) -> Completed:
         """Run one argv under the rules. Raises ConnectionCut."""
-        self.executions += 1
-        self.seen.append(tuple(words))
+        self.note(words)
         rule = self._rule(words)
         if rule is None:
             return await run()
@@ -100,6 +99,11 @@ class Faults:
         if rule.act.startswith("cut"):
             raise ConnectionCut("connection reset by peer")
         return rule.answer or Completed(1)
+
+    def note(self, words: Sequence[str]) -> None:
+        """Count an argv."""
+        self.executions += 1
+        self.seen.append(tuple(words))
 
     def _nth(self, n: int) -> Predicate:
         goal = self.executions + n

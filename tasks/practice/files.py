@@ -10,6 +10,7 @@ from typing import Literal
 
 Kind = Literal["file", "directory", "link"]
 _MAX_LINKS = 40
+_KERNEL_TREES = ("/sys", "/proc", "/dev")
 
 BASE_DIRECTORIES = (
     "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/usr/lib/systemd/system",
@@ -207,6 +208,8 @@ class Files(ABC):
         self.owners[self._writable(path)] = (owner, group)
 
     def layer(self, path: str) -> Layer | None:
+        if not path.startswith(_KERNEL_TREES):
+            return None
         return next((layer for layer in self.layers if layer.covers(path)), None)
 
     def tick(self) -> int:

@@ -4,8 +4,8 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tasks.practice.children import ChildRunner
 from tasks.practice.clock import Clock
 from tasks.practice.commands import call_for, follow_lines, owns, run_words
 from tasks.practice.environment import SYSTEM_PATH
-from tasks.practice.faults import ConnectionCut, Faults
+from tasks.practice.faults import Faults
 from tasks.practice.files import Files
 from tasks.practice.gpus import Stranger
 from tasks.practice.journal import Journal
@@ -25,6 +25,7 @@ from tasks.practice.memory import MachineTransport, MemoryRunner, OwnGroup
 from tasks.practice.pci import Function, PciBus
 from tasks.practice.process import Factory, Group, Program, Runner, SpawnFailed
 from tasks.practice.procfs import Procfs, Seen, is_real
+from tasks.practice.sessions import Sessions
 from tasks.practice.storage import DiskFiles, MemoryFiles
 from tasks.practice.sysfs import cgroupfs, device_files, sysfs
 from tasks.practice.systemd import Systemd
@@ -68,7 +69,7 @@ class PracticeMachine:
         )
         self.systemd = self._systemd()
         self.strangers: dict[int, Stranger] = {}
-        self._sessions: set[asyncio.Task[Completed]] = set()
+        self._sessions = Sessions(self.faults)
         self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders)
         self.pci.add(functions)
         if inside:
@@ -82,14 +83,15 @@ class PracticeMachine:
 
     async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:
         """Raises ConnectionCut where a fault ends the session."""
-        self._refuse_if_unreachable()
-        return await self._while_connected(run_words(self, words, stdin=stdin, user=user))
+        self._sessions.refuse_if_unreachable()
+        return await self._sessions.execute(run_words(self, words, stdin=stdin, user=user))
 
     @asynccontextmanager
     async def follow(self, words: Sequence[str], *, user: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        self._refuse_if_unreachable()
-        lines = follow_lines(self, words, user=user)
-        yield self._cuttable(lines, self.faults.cutting)
+        """Raises ConnectionCut, also from the lines, and ProgramEnded for words that do not go on."""
+        self._sessions.refuse_if_unreachable()
+        async with aclosing(self._sessions.follow(follow_lines(self, words, user=user))) as lines:
+            yield lines
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.AsyncHTTPTransport() if self.root else MachineTransport(self)
@@ -151,7 +153,6 @@ class PracticeMachine:
 
     async def reboot(self) -> None:
         """Power off and on: sessions, processes, transient units and /run are gone; enabled units start again."""
-        self.faults.drop()
         enabled = self.files.names("/etc/systemd/system/multi-user.target.wants") if self._has_wants() else []
         await self._power_off()
         self.strangers.clear()
@@ -165,14 +166,10 @@ class PracticeMachine:
 
     async def aclose(self) -> None:
         """End every process of the machine; nothing of it stays behind."""
-        self.faults.drop()
         await self._power_off()
 
     async def _power_off(self) -> None:
-        sessions = tuple(self._sessions)
-        for task in sessions:
-            task.cancel()
-        await asyncio.gather(*sessions, *self.systemd.power_off(), return_exceptions=True)
+        await asyncio.gather(*self._sessions.end(), *self.systemd.power_off(), return_exceptions=True)
         await self.runner.aclose()
 
     def _systemd(self) -> Systemd:
@@ -213,49 +210,6 @@ class PracticeMachine:
     def _empty(self, folder: str) -> None:
         for name in self.files.names(folder):
             self.files.remove(f"{folder}/{name}")
-
-    def _refuse_if_unreachable(self) -> None:
-        if self.faults.unreachable:
-            raise ConnectionCut("no route to host")
-
-    async def _while_connected(self, work: Coroutine[None, None, Completed]) -> Completed:
-        """What `work` answers, unless the session is lost first. A program that prints nothing meanwhile runs on to its
-        end without its session, as it does under a real sshd."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._sessions.add(task)
-        task.add_done_callback(self._sessions.discard)
-        cut = asyncio.ensure_future(self.faults.cutting.wait())
-        try:
-            await asyncio.wait((task, cut), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            cut.cancel()
-        if not task.done():
-            task.add_done_callback(_forget_outcome)
-            raise ConnectionCut("connection reset by peer")
-        return task.result()
-
-    async def _cuttable(self, lines: AsyncIterator[bytes], cutting: asyncio.Event) -> AsyncIterator[bytes]:
-        cut = asyncio.ensure_future(cutting.wait())
-        try:
-            while True:
-                step = asyncio.ensure_future(anext(lines))
-                try:
-                    await asyncio.wait((step, cut), return_when=asyncio.FIRST_COMPLETED)
-                    if not step.done():
-                        raise ConnectionCut("connection reset by peer")
-                    yield step.result()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    step.cancel()
-        finally:
-            cut.cancel()
-
-
-def _forget_outcome(task: asyncio.Task[Completed]) -> None:
-    """Nobody is left to hear how it ended."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _nothing(argv: Sequence[str], env: Mapping[str, str], machine: PracticeMachine) -> Program:

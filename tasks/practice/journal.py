@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tasks.practice.clock import Clock
@@ -141,7 +141,7 @@ class Journal:
             raise ValueError(cursor)
         return int(parts["i"], 16)
 
-    async def follow(self, query: Query, at: int) -> AsyncIterator[Record]:
+    async def follow(self, query: Query, at: int) -> AsyncGenerator[Record, None]:
         """Every admitted record after number `at`, as it comes; never ends."""
         while True:
             self._grown.clear()

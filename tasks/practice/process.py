@@ -59,12 +59,20 @@ class WritesAs(Protocol):
 Factory = Callable[[Sequence[str], Mapping[str, str], "PracticeMachine"], Program]
 
 
-class SpawnFailed(Exception):  # noqa: N818  # named by consequence, as all errors here are
+class SpawnFailed(Exception):  # named by consequence, as all errors here are
     """exec(2) failed: systemd's exit status 203 with the reason in words."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path, self.reason = path, reason
+
+
+class ProgramEnded(ValueError):  # named by consequence, as all errors here are
+    """A program that was to go on has ended at once; `completed` is what it said."""
+
+    def __init__(self, completed: Completed) -> None:
+        super().__init__(completed.stderr.decode("utf-8", "replace").strip())
+        self.completed = completed
 
 
 class Group(Protocol):

@@ -1,16 +1,17 @@
 """The simulated host: a practice machine reached directly, without a connection in between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 
 import httpx
 
-from state.errors import DeadlineExceeded, HostUnreachable
+from state.errors import ArgvFailed, DeadlineExceeded, HostUnreachable
 from tasks.hosts.port import Argv, Completed
 from tasks.hosts.privilege import Become, answered, elevate
 from tasks.practice.faults import ConnectionCut
 from tasks.practice.machine import Machine
+from tasks.practice.process import ProgramEnded
 
 ADDRESS = "practice"
 
@@ -40,10 +41,16 @@ class SimulatedHost:
     @asynccontextmanager
     async def follow(self, argv: Argv) -> AsyncIterator[AsyncIterator[bytes]]:
         try:
-            async with self._machine.follow(elevate(argv, self._become), user=self._user) as lines:
-                yield self._lines(lines)
+            async with (
+                self._machine.follow(elevate(argv, self._become), user=self._user) as lines,
+                aclosing(self._lines(lines)) as translated,
+            ):
+                yield translated
         except ConnectionCut as error:
             raise self._unreachable(error) from error
+        except ProgramEnded as ended:
+            answered(self._name, self._user, argv, self._become, ended.completed)
+            raise ArgvFailed(self._name, argv.words, ended.completed.status, str(ended)) from ended
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return self._machine.transport()
@@ -56,7 +63,7 @@ class SimulatedHost:
         completed = await self._machine.execute(words, stdin=argv.stdin, user=self._user)
         return answered(self._name, self._user, argv, self._become, completed)
 
-    async def _lines(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _lines(self, lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         try:
             async for line in lines:
                 yield line

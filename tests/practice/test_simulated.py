@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 
-from state.errors import DeadlineExceeded, HostUnreachable, PrivilegeRefused
+from state.errors import ArgvFailed, DeadlineExceeded, HostUnreachable, PrivilegeRefused
 from tasks.argv import WRITE_VALUE
 from tasks.hosts.port import Argv, Completed
 from tasks.practice.host import PracticeMachine
@@ -109,6 +109,30 @@ async def test_following_ends_with_its_session() -> None:
     with pytest.raises(HostUnreachable):
         await following
     assert seen == [b"one"]
+
+
+@in_virtual_time
+async def test_following_is_refused_where_sudo_says_no() -> None:
+    machine, reached = host()
+    machine.faults.sudo_refused = True
+    with pytest.raises(PrivilegeRefused):
+        async with reached.follow(Argv(("journalctl", "--follow"), root=True)) as lines:
+            await anext(lines)
+    with pytest.raises(ArgvFailed, match="Failed to seek to cursor"):
+        async with reached.follow(Argv(("journalctl", "--follow", "--after-cursor=s=0;i=1"))) as lines:
+            await anext(lines)
+
+
+@in_virtual_time
+async def test_a_reboot_ends_the_sessions() -> None:
+    machine, reached = host()
+    machine.faults.hang(lambda words: words[0] == "id")
+    asking = asyncio.ensure_future(reached.run_all([WHO], timeout_s=60))
+    await asyncio.sleep(1)
+    await machine.reboot()
+    with pytest.raises(HostUnreachable):
+        await asking
+    assert (await reached.run_all([WHO], timeout_s=1))[0].ok
 
 
 @in_virtual_time

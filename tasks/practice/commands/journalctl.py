@@ -2,7 +2,8 @@
 
 import itertools
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from tasks.hosts.port import Completed
 from tasks.practice.commands.call import Call, Table, options
 from tasks.practice.journal import Journal, Query, Record, matches_of
 from tasks.practice.journal_text import FORMS, Form
+from tasks.practice.process import ProgramEnded
 from tasks.practice.unitfile import parse_span
 
 _LONG = [
@@ -37,7 +39,7 @@ _SAME = {"o": "output", "a": "all", "u": "unit", "k": "dmesg", "n": "lines", "f"
          "t": "identifier", "r": "reverse", "S": "since"}  # fmt: skip
 
 
-class Unusable(Exception):  # noqa: N818  # named by consequence, as all errors here are
+class Unusable(Exception):  # named by consequence, as all errors here are
     """Words that journalctl refuses."""
 
 
@@ -71,15 +73,22 @@ async def journalctl(call: Call) -> Completed:
     return Completed(0, out)
 
 
-async def follow(call: Call) -> AsyncIterator[bytes]:
-    """The lines of `journalctl --follow`: the last ten first, or all after a cursor."""
-    wish = _wish(call)
-    shown = _last(call.machine.journal.select(wish.query), wish.lines)
-    start = len(call.machine.journal.records)
-    for record in shown:
+def follow(call: Call) -> AsyncGenerator[bytes, None]:
+    """The lines of `journalctl --follow`: the last ten first, or all after a cursor. Raises ProgramEnded."""
+    try:
+        wish = _wish(call)
+    except Unusable as error:
+        raise ProgramEnded(Completed(1, b"", f"{error}\n".encode())) from error
+    return _following(call.machine.journal, wish)
+
+
+async def _following(journal: Journal, wish: _Wish) -> AsyncGenerator[bytes, None]:
+    start = len(journal.records)
+    for record in _last(journal.select(wish.query), wish.lines):
         yield wish.printed(record).removesuffix(b"\n")
-    async for record in call.machine.journal.follow(wish.query, start):
-        yield wish.printed(record).removesuffix(b"\n")
+    async with aclosing(journal.follow(wish.query, start)) as records:
+        async for record in records:
+            yield wish.printed(record).removesuffix(b"\n")
 
 
 def _wish(call: Call) -> _Wish:

@@ -2,14 +2,14 @@
 
 import asyncio
 import getopt
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tasks.argv import WRITE_VALUE
 from tasks.hosts.port import Completed
 from tasks.practice.commands import files, gpu, journalctl, reading, sockets, system, systemctl, systemd_run
 from tasks.practice.commands.call import Call, Table, ok, said, words_of
-from tasks.practice.process import SpawnFailed
+from tasks.practice.process import ProgramEnded, SpawnFailed
 from tasks.script import Line, Script, parse
 
 if TYPE_CHECKING:
@@ -51,13 +51,16 @@ def call_for(
     return lambda: run(Call(machine, tuple(words), user, stdin))
 
 
-def follow_lines(machine: "PracticeMachine", words: Sequence[str], *, user: str) -> AsyncIterator[bytes]:
-    """The lines of a program that goes on: journalctl --follow, with or without sudo. ValueError for any other."""
+def follow_lines(machine: "PracticeMachine", words: Sequence[str], *, user: str) -> AsyncGenerator[bytes, None]:
+    """The lines of a program that goes on: journalctl --follow, with or without sudo. Raises ProgramEnded."""
     call = Call(machine, tuple(words), user)
     while call.program == "sudo":
-        call = call.of(_after_options(call.words))
+        if refused := _refused_by_sudo(call):
+            raise ProgramEnded(refused)
+        call = call.of(_after_options(call.words), user="root")
+    machine.faults.note(call.words)
     if call.program != "journalctl":
-        raise ValueError(f"`{call.program}` does not go on")
+        raise ProgramEnded(said(call, "does not go on here"))
     return journalctl.follow(call)
 
 
@@ -92,11 +95,16 @@ async def _external(call: Call) -> Completed:
 
 async def _sudo(call: Call) -> Completed:
     words = _after_options(call.words)
-    if call.machine.faults.sudo_refused and not call.root:
-        return said(call, "a password is required")
+    if refused := _refused_by_sudo(call):
+        return refused
     if words and not owns(words[0]) and not ("/" in words[0] and call.files.exists(words[0])):
         return said(call, f"{words[0]}: command not found")
     return await run(call.of(words, user="root"))
+
+
+def _refused_by_sudo(call: Call) -> Completed | None:
+    refused = call.machine.faults.sudo_refused and not call.root
+    return said(call, "a password is required") if refused else None
 
 
 def _after_options(words: Sequence[str]) -> list[str]:

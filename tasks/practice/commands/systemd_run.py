@@ -26,7 +26,7 @@ _VALUES = [
 _UNIT_KEYS = ("CollectMode", "Description", "StartLimitIntervalSec", "StartLimitBurst")
 
 
-class Unusable(Exception):  # noqa: N818  # named by consequence, as all errors here are
+class Unusable(Exception):  # named by consequence, as all errors here are
     """Words that systemd-run refuses."""
 
 

@@ -1,6 +1,7 @@
 """Secrets leave every artefact here, before it is stored and before it is printed."""
 
 import re
+from collections.abc import Sequence
 
 REDACTED = "<redacted>"
 
@@ -84,3 +85,13 @@ def _hide(found: re.Match[bytes]) -> bytes:
     if groups.get("quoted") is not None:
         return found["keep"] + found["q"] + mark
     return found["keep"] + mark
+
+
+def redact_argv(words: Sequence[str]) -> tuple[str, ...]:
+    """An argv with the word behind a secret flag, and every secret inside a word, replaced."""
+    shown: list[str] = []
+    for word in words:
+        flag = shown[-1] if shown else ""
+        hidden = flag.startswith("-") and "=" not in flag and is_secret_name(flag.lstrip("-").replace("-", "_"))
+        shown.append(REDACTED if hidden and not word.startswith(("-", "$")) else redact(word))
+    return tuple(shown)

@@ -1,0 +1,163 @@
+"""Reading a unit file as systemd would: lines joined, lists reset, words split, specifiers and variables resolved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from state.inspection.engines import READINGS
+from state.inspection.report import Unit, UnitReport
+from state.inspection.unit_arguments import arguments_of
+from state.inspection.unit_findings import find_all
+from state.inspection.unit_words import resolve_specifiers, seconds_of, specifiers, split_words, substitute
+from state.redaction import REDACTED, is_secret_name, redact, redact_argv
+
+_PREFIXES = "@-:+!|"
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One assignment; `line` is where it begins. `value` has its continuations joined by spaces, as systemd joins them."""
+
+    section: str
+    name: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedUnit:
+    """A unit file's assignments and what follows from them. Nothing is redacted: this is what systemd would run.
+
+    `exec_start` has one argv for each command in force.
+    """
+
+    name: str | None
+    directives: tuple[Directive, ...]
+    exec_start: tuple[tuple[str, ...], ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    environment_files: tuple[str, ...] = ()
+
+    def last(self, name: str, section: str = "Service") -> Directive | None:
+        """The assignment in force of a directive that takes one value; an empty one sets it back."""
+        found = [d for d in self.directives if d.section == section and d.name == name]
+        return found[-1] if found and found[-1].value else None
+
+    def value(self, name: str, section: str = "Service") -> str | None:
+        directive = self.last(name, section)
+        return directive.value if directive else None
+
+    def in_force(self, name: str, section: str = "Service") -> tuple[Directive, ...]:
+        """The assignments of a list directive since its last reset by an empty one."""
+        kept: list[Directive] = []
+        for directive in self.directives:
+            if directive.section == section and directive.name == name:
+                kept = [*kept, directive] if directive.value else []
+        return tuple(kept)
+
+
+def parse_unit(text: str, name: str | None = None) -> ParsedUnit:
+    """The unit of that file name (`NAME@.service` is a template); drop-ins may follow in the same text."""
+    directives = tuple(_directives(text))
+    bare = ParsedUnit(name, directives)
+    known = specifiers(name)
+    environment = _environment(bare, known)
+    files = tuple(resolve_specifiers(d.value, known) for d in bare.in_force("EnvironmentFile"))
+    resolvable = {} if files else environment
+    commands = tuple(
+        argv for d in bare.in_force("ExecStart") for argv in _commands(resolve_specifiers(d.value, known), resolvable)
+    )
+    return ParsedUnit(name, directives, commands, environment, files)
+
+
+def read_unit(text: str, name: str | None = None) -> UnitReport:
+    """The report of a unit file; secrets in argv and environment are replaced."""
+    parsed = parse_unit(text, name)
+    engine, arguments = _engine(parsed)
+    return UnitReport(unit=_shown(parsed), engine=engine, arguments=arguments, findings=find_all(parsed, engine))
+
+
+def _directives(text: str) -> list[Directive]:
+    found: list[Directive] = []
+    section, joined, begun = "", "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip() if not joined else raw.rstrip()
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if line.endswith("\\"):
+            begun = begun or number
+            joined += line[:-1] + " "
+            continue
+        whole, at = (joined + line).strip(), begun or number
+        joined, begun = "", 0
+        if whole.startswith("[") and whole.endswith("]"):
+            section = whole[1:-1]
+        elif "=" in whole:
+            name, _, value = whole.partition("=")
+            found.append(Directive(section, name.strip(), value.strip(), at))
+    if "=" in joined:
+        name, _, value = joined.partition("=")
+        found.append(Directive(section, name.strip(), value.strip(), begun))
+    return found
+
+
+def _environment(unit: ParsedUnit, known: Mapping[str, str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for directive in unit.in_force("Environment"):
+        for word in split_words(resolve_specifiers(directive.value, known)):
+            name, equals, value = word.partition("=")
+            if equals:
+                values[name] = value
+    return values
+
+
+def _commands(value: str, environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The argvs of one ExecStart value: special prefixes removed, `;` as a word of its own separates commands."""
+    commands: list[list[str]] = [[]]
+    for word in split_words(value):
+        if word == ";":
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return [_argv(words, environment) for words in commands if words]
+
+
+def _argv(words: list[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    first = words[0].lstrip(_PREFIXES)
+    prefix = words[0][: len(words[0]) - len(first)]
+    rest = words[2:] if "@" in prefix else words[1:]
+    return (first, *(rest if ":" in prefix else substitute(rest, environment)))
+
+
+def _engine(unit: ParsedUnit) -> tuple[str | None, dict[str, object]]:
+    """Which engine the unit starts and with which flags, looking through `sh -c` where it names the engine itself."""
+    for argv in unit.exec_start:
+        for words in (argv, *(tuple(split_words(word)) for word in argv if " " in word)):
+            for reading in READINGS:
+                at = reading.flags_at(words)
+                if at is not None:
+                    return reading.name, dict(arguments_of(redact_argv(words)[at:]))
+    return None, {}
+
+
+def _shown(unit: ParsedUnit) -> Unit:
+    directory = unit.value("WorkingDirectory")
+    return Unit(
+        exec_start=tuple(redact_argv(argv) for argv in unit.exec_start),
+        environment={
+            name: REDACTED if value and is_secret_name(name) else redact(value)
+            for name, value in unit.environment.items()
+        },
+        environment_files=unit.environment_files,
+        user=unit.value("User"),
+        working_directory=directory,
+        restart=unit.value("Restart"),
+        kill_mode=unit.value("KillMode"),
+        type=unit.value("Type"),
+        timeout_start_s=_time(unit, "TimeoutStartSec"),
+        timeout_stop_s=_time(unit, "TimeoutStopSec"),
+    )
+
+
+def _time(unit: ParsedUnit, name: str) -> float | str | None:
+    """The last of the directive itself and `TimeoutSec`, which sets both."""
+    found = [d for d in unit.directives if d.section == "Service" and d.name in (name, "TimeoutSec") and d.value]
+    return seconds_of(found[-1].value) if found else None

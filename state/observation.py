@@ -68,6 +68,7 @@ class Observation(Value):
                 "files": [f.as_json() for f in self.files],
                 "unit": [self.unit.load_state, self.unit.active, self.unit.fragment, list(self.unit.drop_ins)],
                 "reload": self.unit.need_daemon_reload,
+                "text": self.unit_text,
                 "argv": list(self.argv or ()),
                 "gpus": [[g.address, g.present, g.driver, g.group_type] for g in self.gpus],
             }

@@ -100,7 +100,9 @@ def restart_reason(desired: Revision, observed: Observation) -> str:
         return f"{observed.unit.name} is {observed.unit.active_state or 'not loaded'}"
     if observed.unit.need_daemon_reload:
         return "systemd has not read the unit file since it changed"
-    if observed.argv is not None and observed.argv != desired.argv:
+    if observed.argv is None:
+        return f"{observed.unit.name} is {observed.unit.active_state}, but runs no process that can be read"
+    if observed.argv != desired.argv:
         return "the running process was started with other arguments"
     return ""
 

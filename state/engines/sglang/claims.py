@@ -56,11 +56,11 @@ def ranks(target: Target) -> int:
 
 
 def _control(target: Target) -> Iterator[Claim]:
+    yield _algorithm(target)
     for name, asked in target.arguments.items():
         if name in UNCHECKED or name == "mem_fraction_static" or asked is None or name == "speculative_algorithm":
             continue
         yield _argument(name, asked)
-    yield _algorithm(target)
     if speculative(target) and _overlap_expected(target) and "disable_overlap_schedule" not in target.arguments:
         yield _argument("disable_overlap_schedule", False, "overlap scheduling stays on beside speculation")
     if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from state.inspection.degenerate import is_degenerate
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -22,7 +24,7 @@ QUESTIONS = (
     Question("Which planet is called the red planet? Answer with one word.", r"\bMars\b"),
     Question("Repeat exactly this word: interlock", r"\binterlock\b"),
     Question("What is 100 - 37? Answer with the number only.", r"\b63\b"),
-    Question("What is the chemical formula of water? Answer with the formula only.", r"\bH(2|₂)O\b"),
+    Question("What is the chemical formula of water? Answer with the formula only.", r"\bH_?(2|₂)O\b"),
     Question("How many days does a week have? Answer with the number only.", r"\b(7|seven)\b"),
 )
 
@@ -35,7 +37,8 @@ LONG_PROMPTS = (
     "Explain why the sky is blue and sunsets are red.",
 )
 
-SPECIAL = re.compile(r"<\|[a-z_]+\|>|<unk>|\[PAD\]|<s>|</s>|\ufffd{2,}")
+SPECIAL = re.compile(r"<[|｜][\w▁-]+[|｜]>|<unk>|\[PAD\]|<s>|</s>|\ufffd{2,}")
+"""Qwen's and Llama's (`<|im_end|>`), Cohere's (in capitals), DeepSeek's (in wide bars), and undecodable bytes."""
 
 
 def degenerate(text: str) -> bool | None:
@@ -45,8 +48,7 @@ def degenerate(text: str) -> bool | None:
     stripped = text.strip()
     if len(stripped) < 40:
         return True if len(stripped) >= 8 and len(set(stripped)) <= 2 else None
-    words = stripped.split()
-    return _repeats(words) or _one_sign(stripped)
+    return is_degenerate(stripped) is True or _repeats(stripped.split()) or _one_sign(stripped)
 
 
 def _repeats(words: list[str]) -> bool:

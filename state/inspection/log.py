@@ -40,6 +40,7 @@ class LogReader:
         self._boots_of_sources: dict[tuple[int | None, str, str], BootState] = {}
         self._export: ExportReader | None = None
         self._number = 0
+        self._rest = b""
         self._recognised = False
 
     @property
@@ -62,11 +63,23 @@ class LogReader:
             return
         if self._number == 1 and ExportReader.recognises(line):
             self._export = ExportReader()
-            self._export.feed(line)
+            self._export.feed(line if line.endswith(b"\n") else line + b"\n")
             return
         text = clean(line)
         prefix = read_prefix(text)
         self._take(prefix, text[prefix.size :] if prefix.size else text, whole=whole)
+
+    def feed_block(self, block: bytes) -> None:
+        """Any number of bytes of a file, cut anywhere; `finish` takes what is left of the last line."""
+        *lines, self._rest = (self._rest + block).split(b"\n") if self._rest else block.split(b"\n")
+        for line in lines:
+            self.feed_line(line + b"\n" if self._export is not None else line)
+
+    def finish(self) -> None:
+        """The input is over; a last line without its end may have been cut anywhere."""
+        rest, self._rest = self._rest, b""
+        if rest:
+            self.feed_line(rest, whole=False)
 
     def feed_record(self, record: JournalRecord) -> None:
         """One decoded journal record; its lines count as one line of input."""

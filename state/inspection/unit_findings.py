@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from itertools import pairwise
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -158,7 +159,7 @@ def _limit(unit: "ParsedUnit", *names: str) -> str | None:
 
 def _arguments(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:
     for d, argv in _started(unit):
-        for before, word in zip(argv, argv[1:], strict=False):
+        for before, word in pairwise(argv):
             found = _ALONE.fullmatch(word)
             if found is None:
                 continue

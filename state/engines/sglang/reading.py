@@ -41,9 +41,10 @@ class SglangReading:
     def flags_at(self, argv: Sequence[str]) -> int | None:
         """`python -m sglang.launch_server ARGS` (all versions) and `sglang serve ARGS` (0.5.5 and later)."""
         for position, word in enumerate(argv):
-            if word == "-m" and argv[position + 1 : position + 2] == ["sglang.launch_server"]:
+            following = argv[position + 1] if position + 1 < len(argv) else ""
+            if word == "-m" and following == "sglang.launch_server":
                 return position + 2
-            if word.rsplit("/", 1)[-1] == "sglang" and argv[position + 1 : position + 2] == ["serve"]:
+            if word.rsplit("/", 1)[-1] == "sglang" and following == "serve":
                 return position + 2
             if word.endswith("sglang/launch_server.py"):
                 return position + 1

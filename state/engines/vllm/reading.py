@@ -38,10 +38,10 @@ class VllmReading:
     def flags_at(self, argv: Sequence[str]) -> int | None:
         """`vllm serve MODEL ARGS` and `python -m vllm.entrypoints.openai.api_server ARGS`."""
         for position, word in enumerate(argv):
-            following = argv[position + 1 : position + 2]
-            if word == "-m" and following and following[0].startswith("vllm.entrypoints"):
+            following = argv[position + 1] if position + 1 < len(argv) else ""
+            if word == "-m" and following.startswith("vllm.entrypoints"):
                 return position + 2
-            if word.rsplit("/", 1)[-1] == "vllm" and following == ["serve"]:
+            if word.rsplit("/", 1)[-1] == "vllm" and following == "serve":
                 return position + 2
             if word.endswith("vllm/entrypoints/openai/api_server.py"):
                 return position + 1

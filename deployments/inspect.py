@@ -1,0 +1,131 @@
+"""`interlock inspect`: read one operator artefact offline and print what it proves.
+
+Also `python -m deployments.inspect`, which starts without the rest of the product.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+from state.inspection.answer import is_answer, read_answer
+from state.inspection.kernel import KernelReader
+from state.inspection.kind import KINDS, SAMPLE_BYTES, kind_of, parse_json
+from state.inspection.log import LogReader
+from state.inspection.metrics import read_metrics
+from state.inspection.openai_answer import from_stream
+from state.inspection.report import Report, UnitReport, to_json
+from state.inspection.server_info import read_server_info
+from state.inspection.unit import read_unit
+
+READ, UNUSABLE, UNRECOGNISED = 0, 2, 3
+ENGINES = ("auto", "sglang", "vllm")
+_BLOCK = 1 << 20
+
+
+def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
+    """Print the report of `file` (`-` for standard input). Returns 0 read, 2 unusable, 3 nothing recognised."""
+    try:
+        report = _read(file, kind, engine)
+    except OSError as error:
+        print(f"error: cannot read {file}: {error.strerror or error}", file=sys.stderr)
+        return UNUSABLE
+    if report is None:
+        print(f"error: nothing in {file} was recognised", file=sys.stderr)
+        return UNRECOGNISED
+    if as_json:
+        print(json.dumps(to_json(report), ensure_ascii=False))
+    else:
+        from deployments.inspect_page import print_page
+
+        print_page(report, file)
+    return READ
+
+
+def _read(file: str, kind: str, engine: str) -> Report | None:
+    with nullcontext(sys.stdin.buffer) if file == "-" else closing(Path(file).open("rb")) as stream:
+        head = _head(stream)
+        chosen = kind_of(head) if kind == "auto" else kind
+        name = None if file == "-" else Path(file).name
+        if chosen == "log":
+            return _read_log(head, stream, engine)
+        if chosen == "kernel":
+            return _read_kernel(head, stream, sure=kind == "kernel")
+        return _read_whole(chosen, head + stream.read(), name, engine, sure=kind != "auto")
+
+
+def _head(stream: IO[bytes]) -> bytes:
+    """The bytes that decide the kind, fewer only at the end of the input."""
+    parts: list[bytes] = []
+    while (missing := SAMPLE_BYTES - sum(map(len, parts))) > 0 and (part := stream.read(missing)):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _blocks(head: bytes, stream: IO[bytes]) -> Iterator[bytes]:
+    yield head
+    while block := stream.read(_BLOCK):
+        yield block
+
+
+def _read_log(head: bytes, stream: IO[bytes], engine: str) -> Report | None:
+    reader = LogReader(engine)
+    for block in _blocks(head, stream):
+        reader.feed_block(block)
+    reader.finish()
+    report = reader.report()
+    return report if reader.recognised else None
+
+
+def _read_kernel(head: bytes, stream: IO[bytes], *, sure: bool) -> Report | None:
+    reader, rest = KernelReader(), b""
+    for block in _blocks(head, stream):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            reader.feed_line(line)
+    if rest:
+        reader.feed_line(rest)
+    return reader.report() if reader.recognised or (sure and reader.faults) else None
+
+
+def _read_whole(kind: str, data: bytes, name: str | None, engine: str, *, sure: bool) -> Report | None:
+    if kind == "unit":
+        unit = read_unit(data.decode("utf-8", "replace"), name)
+        return unit if _is_unit(unit, data) else None
+    if kind == "metrics":
+        metrics = read_metrics(data.decode("utf-8", "replace"), engine)
+        return metrics if metrics.engine is not None else None
+    parsed = parse_json(data) or from_stream(data.decode("utf-8", "replace"))
+    if parsed is None:
+        return None
+    if kind == "answer":
+        return read_answer(parsed, engine) if is_answer(parsed) or sure and "answers" in parsed else None
+    return _server_info(parsed, engine)
+
+
+def _is_unit(report: UnitReport, data: bytes) -> bool:
+    return b"[" in data and b"=" in data and any(section in data for section in (b"[Unit]", b"[Service]", b"[Install]"))
+
+
+def _server_info(data: Any, engine: str) -> Report | None:
+    report = read_server_info(data, engine)
+    return report if report.engine is not None else None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line of `python -m deployments.inspect [inspect] [--kind K] [--engine E] [--json] FILE`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="interlock inspect", description="Read one operator artefact and print what it proves.")
+    parser.add_argument("--kind", choices=("auto", *KINDS), default="auto")
+    parser.add_argument("--engine", choices=ENGINES, default="auto")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    parser.add_argument("file", metavar="FILE", help="a file, or - for standard input")
+    given = parser.parse_args(words[1:] if words[:1] == ["inspect"] else words)
+    return inspect(given.file, given.kind, given.engine, given.as_json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

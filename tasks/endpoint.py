@@ -1,5 +1,6 @@
 """Asking the service's own endpoint, as seen from its host."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,11 +41,12 @@ class Endpoint:
     async def ask(self, question: HttpQuestion, *, timeout_s: float) -> Answer:
         begun = self._clock()
         try:
-            response = await self._client.request(
-                question.method, question.path, json=_body(question), timeout=timeout_s
-            )
+            async with asyncio.timeout(timeout_s):  # httpx bounds each read alone: a stream could dribble for ever
+                response = await self._client.request(
+                    question.method, question.path, json=_body(question), timeout=timeout_s
+                )
             return Answer(response.status_code, response.content, self._clock() - begun)
-        except httpx.TimeoutException:
+        except (httpx.TimeoutException, TimeoutError):
             return Answer(0, b"", self._clock() - begun, f"no answer within {timeout_s:g} s")
         except httpx.TransportError as error:
             return Answer(0, b"", self._clock() - begun, str(error) or type(error).__name__)

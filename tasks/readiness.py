@@ -27,6 +27,7 @@ GENERATION_TIMEOUT_S = 30.0
 
 WATCH_S = 2.0
 CAUSE_S = 0.5
+WORD_S = 5.0
 
 Progress = Callable[[str, float], None]
 """Told of each stage with the seconds since the start."""
@@ -163,6 +164,7 @@ async def _generate(
     question = engine.generation("The quick brown fox", 8, exact=False)
     async with Endpoint(host, target.endpoint, clock) as endpoint:
         while True:
+            knew = boarding.said_ready.is_set()
             asked = asyncio.create_task(endpoint.ask(question, timeout_s=3600.0))
             try:
                 answer = await _within(asked, boarding, generation_timeout_s)
@@ -176,10 +178,21 @@ async def _generate(
                     "and restart with the last good revision",
                 )
             reply = engine.reply(answer.body) if answer.ok else None
-            if reply is not None:
+            if reply is not None and (knew or await _never_said(boarding)):
                 boarding.reach("generating", clock(), progress)
                 return
             await asyncio.sleep(POLL_S)
+
+
+async def _never_said(boarding: Boarding) -> bool:
+    """After a generation that came before the engine's own word: wait for the word. True if it does not come (a log at
+    level warning has no such line) and the generation counts; False if it came, and another one has to come after it."""
+    try:
+        async with asyncio.timeout(WORD_S):
+            await boarding.said_ready.wait()
+    except TimeoutError:
+        return True
+    return False
 
 
 async def _within(asked: asyncio.Task[Answer], boarding: Boarding, seconds: float) -> Answer | None:

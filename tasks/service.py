@@ -1,5 +1,7 @@
 """Stopping and starting the service, each proved by what is read back rather than by an exit status."""
 
+from dataclasses import dataclass
+
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_fixed
 
 from state.errors import StepFailed
@@ -10,6 +12,15 @@ from tasks.observe import observe_unit
 from tasks.properties import cursor_of, listeners_of, pids_of, words_of
 from tasks.script import may, must
 from tasks.sequence import READ_TIMEOUT_S, Fence, run_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A process that is still there; `own` tells the service's from a stranger, `text` what it is and holds."""
+
+    own: bool
+    text: str
+
 
 STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
@@ -32,7 +43,7 @@ async def stop(
     if left:
         raise StepFailed(
             "stop-service",
-            f"{step.unit} stopped, but it left {'; '.join(left.values())}",
+            f"{step.unit} stopped, but it left {'; '.join(one.text for one in left.values())}",
             hint="end it by hand, or set `unit.stop.leftovers: kill`; find out why it does not end with its service",
         )
     return {"stopped_pids": sorted(old)}
@@ -81,44 +92,44 @@ def _bound(step: ServiceStep) -> float:
     return step.drain_s + step.timeout_s + STOP_MARGIN_S
 
 
-async def _leftovers(host: Host, step: ServiceStep, group: str, old: frozenset[int]) -> dict[int, str]:
-    """PID -> what it is and what it holds: members of the cgroup, holders of the port, old processes still alive."""
-    asked = [listeners(step.port)] + ([control_group(group)] if group else [])
-    listening, *members = await host.run_all(asked, timeout_s=READ_TIMEOUT_S)
-    holding = {pid: f"port {step.port}" for _, pid in listeners_of(listening.text)}
-    inside = {pid: f"the cgroup of {step.unit}" for read in members for pid in pids_of(read.text)}
-    candidates = sorted(old | holding.keys() | inside.keys())
+async def _leftovers(host: Host, step: ServiceStep, group: str, known: frozenset[int]) -> dict[int, Leftover]:
+    """By PID: members of the cgroup, holders of the port, and processes known from before that are still alive."""
+    group = group or f"/system.slice/{step.unit}"  # systemd forgets an inactive unit's cgroup, the kernel may not
+    listening, members = await host.run_all([listeners(step.port), control_group(group)], timeout_s=READ_TIMEOUT_S)
+    holding = {pid for _, pid in listeners_of(listening.text)}
+    own = known | set(pids_of(members.text))
+    candidates = sorted(own | holding)
     argvs = await host.run_all([cmdline(pid) for pid in candidates], timeout_s=READ_TIMEOUT_S) if candidates else ()
-    named = {}
+    found = {}
     for pid, read in zip(candidates, argvs, strict=True):
-        words = words_of(read.stdout)
-        if words or pid in holding or pid in inside:
-            what = holding.get(pid) or inside.get(pid) or "memory"
-            named[pid] = f"PID {pid} ({' '.join(words)[:120] or 'unknown'}), which holds {what}"
-    return named
+        words = " ".join(words_of(read.stdout))[:120]
+        if words or pid in holding:
+            holds = f"port {step.port}" if pid in holding else "memory"
+            found[pid] = Leftover(pid in own, f"PID {pid} ({words or 'unknown'}), which holds {holds}")
+    return found
 
 
 async def _end_own(
-    host: Host, step: ServiceStep, group: str, fence: Fence, key: str, own: frozenset[int]
-) -> dict[int, str]:
+    host: Host, step: ServiceStep, group: str, fence: Fence, key: str, known: frozenset[int]
+) -> dict[int, Leftover]:
     """SIGKILL what is left of the service itself, never a stranger on its port; what is left after that."""
-    left = await _leftovers(host, step, group, own)
-    mine = [pid for pid, what in left.items() if pid in own or "cgroup" in what]
+    left = await _leftovers(host, step, group, known)
+    mine = [pid for pid, leftover in left.items() if leftover.own]
     if not mine:
         return left
     await run_unit(host, fence, f"{key}:kill", [may("kill", "-KILL", *map(str, mine))], timeout_s=READ_TIMEOUT_S)
-    return await _settled(host, step, group, own)
+    return await _settled(host, step, group, known)
 
 
-async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int]) -> dict[int, str]:
+async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int]) -> dict[int, Leftover]:
     """What is left once the kernel has taken the killed ones away; a process in state D may outlive SIGKILL."""
     patience = AsyncRetrying(
         retry=retry_if_result(bool), wait=wait_fixed(0.1), stop=stop_after_delay(10), retry_error_callback=_last_result
     )
-    left: dict[int, str] = await patience(_leftovers, host, step, group, own)
+    left: dict[int, Leftover] = await patience(_leftovers, host, step, group, own)
     return left
 
 
-def _last_result(state: RetryCallState) -> dict[int, str]:
-    left: dict[int, str] = state.outcome.result() if state.outcome else {}
+def _last_result(state: RetryCallState) -> dict[int, Leftover]:
+    left: dict[int, Leftover] = state.outcome.result() if state.outcome else {}
     return left

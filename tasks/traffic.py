@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from state.engines.engine import Engine, HttpQuestion
@@ -18,23 +18,30 @@ GENERATION_TOKENS = 256
 
 
 async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> list[dict[str, Any]]:
-    """Every question once: some alone, some two at a time, the last two streamed."""
+    """Every question once: some alone, some two at a time, the last two streamed. A server that does not answer is not
+    asked on and on: the first silence ends it."""
     asked = [(question, index >= len(QUESTIONS) - 2) for index, question in enumerate(QUESTIONS)]
-    alone, paired = asked[:2], asked[2:]
-    answers = [await _answer(endpoint, engine, model, *one, 1) for one in alone]
-    for first, second in zip(paired[::2], paired[1::2], strict=True):
-        pair = (_answer(endpoint, engine, model, *one, 2) for one in (first, second))
-        answers += await asyncio.gather(*pair)
+    answers: list[dict[str, Any]] = []
+    for group in (asked[:1], asked[1:2], asked[2:4], asked[4:6], asked[6:]):
+        if _silent(answers):
+            break
+        answers += await asyncio.gather(*(_answer(endpoint, engine, model, *one, len(group)) for one in group))
     return answers
 
 
 async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[dict[str, Any]]:
-    """Six generations of exactly 256 tokens in the first round, more in later ones, two at a time."""
+    """Six generations of exactly 256 tokens in the first round, more in later ones, two at a time; until one is silent."""
     prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(6 * round_)]
     found: list[dict[str, Any]] = []
     for pair in _pairs(prompts):
+        if _silent(found):
+            break
         found += await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
     return found
+
+
+def _silent(found: Sequence[Mapping[str, Any]]) -> bool:
+    return any(one["status"] == 0 for one in found)
 
 
 async def _answer(
@@ -58,7 +65,7 @@ async def _generation(endpoint: Endpoint, engine: Engine, prompt: str) -> dict[s
     asked: HttpQuestion = engine.generation(prompt, GENERATION_TOKENS, exact=True)
     got = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
     reply = engine.reply(got.body) if got.ok else None
-    report = read_answer(got.body) if reply else None
+    report = read_answer(json.loads(got.body)) if reply else None
     speculation = report.speculation if report else None
     return {
         "prompt": prompt,

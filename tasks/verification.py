@@ -116,7 +116,7 @@ async def _traffic(endpoint: Endpoint, engine: Engine, target: Target, items: It
     fallback = str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
     model = model_name(items.get("models", (b"", ""))[0], fallback)
     answers = await checkable_answers(endpoint, engine, model)
-    long = await generations(endpoint, engine, round_)
+    long = [] if any(answer["status"] == 0 for answer in answers) else await generations(endpoint, engine, round_)
     return {"answers": (_json(answers), "application/json"), "generations": (_json(long), "application/json")}
 
 

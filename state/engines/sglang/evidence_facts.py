@@ -14,10 +14,17 @@ SERVER_INFO, MODELS, ANSWERS, GENERATIONS, ENVIRON = "server-info", "models", "a
 
 HARMLESS = frozenset(
     {
-        "algorithm-alias", "draft-tokens", "overlap-on", "max-running-requests", "mixed-chunk-off", "scheduler-strategy",
-        "chunked-prefill", "topk", "deprecated-flag",
+        "algorithm-alias",
+        "chunked-prefill",
+        "deprecated-flag",
+        "draft-tokens",
+        "max-running-requests",
+        "mixed-chunk-off",
+        "overlap-on",
+        "scheduler-strategy",
+        "topk",
     }
-)  # fmt: skip
+)
 """Changes that the engine makes by itself and that only tune; the others change what was asked for."""
 
 STRATEGY = ("mamba_radix_cache_strategy", "mamba_scheduler_strategy")
@@ -39,8 +46,7 @@ def _arguments(target: Target, evidence: Evidence) -> Iterator[Fact]:
     names = [n for n in target.arguments if n not in ("speculative_algorithm", *STRATEGY)]
     for name in dict.fromkeys([*names, "disable_overlap_schedule"]):
         yield _argument(f"argument.{name}", name, sources, evidence)
-    algorithm = _argument("argument.speculative_algorithm", "speculative_algorithm", sources, evidence)
-    yield algorithm.model_copy(update={"value": _algorithm(algorithm, sources)})
+    yield _argument("argument.speculative_algorithm", "speculative_algorithm", sources, evidence)
     strategy = next((n for n in STRATEGY if any(n in seen for seen in sources.values())), STRATEGY[0])
     for metric in dict.fromkeys(
         ["argument.mamba_strategy", *(f"argument.{n}" for n in STRATEGY if n in target.arguments)]
@@ -59,7 +65,8 @@ def _argument_sources(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
 
 
 def _argument(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> Fact:
-    """The effective value; None, with a sentence, where the sources do not have it or contradict each other."""
+    """The effective value, `none` where the engine shows that it has none; None, with a sentence, where the sources do
+    not have it or contradict each other."""
     seen = {source: values[name] for source, values in sources.items() if name in values}
     cite = evidence.cite(SERVER_INFO, JOURNAL)
     if not seen:
@@ -69,15 +76,8 @@ def _argument(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], 
         said = ", ".join(f"{source} says {value!r}" for source, value in seen.items())
         return Fact(metric=metric, text=f"{name}: {said}", evidence=cite)
     text = f"{name}={values[0]!r} in {' and '.join(seen)}"
-    return Fact(metric=metric, value=values[0], sample=len(seen), text=text, evidence=cite)
-
-
-def _algorithm(fact: Fact, sources: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The algorithm's name, `none` where a source shows that there is none, None where nothing shows it."""
-    shown = any("speculative_algorithm" in values for values in sources.values())
-    if fact.value is None:
-        return "none" if shown and "says" not in fact.text else None
-    return str(fact.value)
+    value = "none" if values[0] is None else values[0]
+    return Fact(metric=metric, value=value, sample=len(seen), text=text, evidence=cite)
 
 
 def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
@@ -91,7 +91,7 @@ def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
         "only allowed ones: " + ", ".join(sorted({a.code for a in boot.adjustments})) if boot.adjustments else "none"
     )
     yield Fact(
-        metric="adjustments.unexpected", value=[a.code for a in odd], sample=len(boot.adjustments), text=text,
+        metric="adjustments.unexpected", value=[a.code for a in odd], sample=max(1, len(boot.adjustments)), text=text,
         evidence=evidence.cite(JOURNAL),
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ def _draft(target: Target, evidence: Evidence) -> Iterator[Fact]:
     text = f"{names} on {len(loads)} ranks{each}" if loads else "no second load of weights in the log"
     cite = evidence.cite(JOURNAL)
     yield Fact(metric="draft.ranks", value=len(loads), sample=len(loads), text=text, evidence=cite)
-    spread = (max(gbs) - min(gbs)) / max(gbs) if gbs and max(gbs) > 0 else None
+    spread = (max(gbs) - min(gbs)) / max(gbs) if len(gbs) == len(loads) > 0 and max(gbs) > 0 else None
     yield Fact(metric="draft.spread", value=spread, sample=len(gbs), text=text, evidence=cite)
 
 
@@ -130,6 +130,13 @@ def _environment(evidence: Evidence) -> Iterator[Fact]:
 
 def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
     answers = evidence.json(ANSWERS)
+    requests = [a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or []]
+    if requests:
+        failed = [a for a in requests if a.get("status") != 200]
+        text = f"{len(requests) - len(failed)} of {len(requests)} requests answered"
+        text += f"; {failed[0].get('shown', '')}" if failed else ""
+        cite = evidence.cite(ANSWERS, GENERATIONS)
+        yield Fact(metric="requests.failed", value=len(failed), sample=len(requests), text=text, evidence=cite)
     if isinstance(answers, list) and answers:
         cite, count = evidence.cite(ANSWERS), len(answers)
         right = sum(bool(a.get("right")) for a in answers)

@@ -88,6 +88,15 @@ def devices(target: Target) -> Iterator[Claim]:
 def function() -> Iterator[Claim]:
     claim = partial(Claim, plane="function")
     yield claim(
+        name="requests-answered",
+        statement="every request of ours is answered",
+        metric="requests.failed",
+        relation="equals",
+        expected=0,
+        source="our own requests",
+        remedy="it answers HTTP, but not requests: the scheduler hangs or is overloaded; see its last record and the Xids",
+    )
+    yield claim(
         name="answers",
         statement="questions with checkable answers are answered rightly, also two at a time and streamed",
         metric="answers.right",

@@ -68,10 +68,18 @@ class Scene:
 
         `changes` are merged over it, and `arguments` over its engine arguments.
         """
-        wanted = seed_manifest(self.specs, self.port)
-        wanted["engine"]["arguments"] |= arguments or {}
-        wanted["engine"]["arguments"] = {k: v for k, v in wanted["engine"]["arguments"].items() if v is not None}
-        return yaml.safe_dump(_merged(wanted, changes), sort_keys=False, allow_unicode=True)
+        return manifest_text(seed_manifest(self.specs, self.port), arguments, **changes)
+
+
+def manifest_text(seed: Mapping[str, Any], arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
+    """YAML text of `seed` with `changes` merged over it and `arguments` over its engine arguments; None takes away."""
+    merged = _merged(_merged(dict(seed), {"engine": {"arguments": arguments or {}}}), changes)
+    return yaml.safe_dump(merged, sort_keys=False, allow_unicode=True)
+
+
+def service_unit(port: int, *, kill_mode: str = "control-group", stop_s: float = 20.0) -> str:
+    """The hand-written unit of the service before its first rollout: no speculation."""
+    return _UNIT_TEXT.format(model=QWEN.path, port=port, kill_mode=kill_mode, stop_s=stop_s)
 
 
 def seed_manifest(specs: Mapping[str, HostSpec], port: int) -> dict[str, Any]:
@@ -152,8 +160,7 @@ def _furnish(
     chosen = {"version": version} if version else {}
     installation = engine_files(models=(QWEN, QWEN_MTP, QWEN_WITHOUT_MTP), faults=faults, settings=settings, **chosen)
     install_in(serving.files, installation)
-    text = _UNIT_TEXT.format(model=QWEN.path, port=port, kill_mode=kill_mode, stop_s=20.0)
-    serving.files.put(UNIT_FILE, text)
+    serving.files.put(UNIT_FILE, service_unit(port, kill_mode=kill_mode))
 
 
 async def _open_doors(stack: AsyncExitStack, made: Scene, root: Path) -> None:

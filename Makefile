@@ -17,7 +17,7 @@ JOBS ?= 2
 TESTS ?=
 UPGRADE ?= --upgrade
 
-.PHONY: help setup demo test check lock wheel clean
+.PHONY: help setup demo test check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -31,11 +31,19 @@ demo: $(STAMP)  ## two whole rollouts over SSH on a practice host: one proven, o
 test: $(STAMP)  ## the tests, on SQLite and on a real PostgreSQL (TESTS=tests/unit for some of them)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
 
-check: $(STAMP)  ## ruff, mypy, import-linter, and the migrations against the tables
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: style types rooms schema  ## ruff, mypy, import-linter, and the migrations against the tables
+
+style: $(STAMP)
+	$(BIN)/ruff check --output-format concise .
+	$(BIN)/ruff format --check --output-format concise .
+
+types: $(STAMP)
 	$(BIN)/mypy
+
+rooms: $(STAMP)
 	$(BIN)/lint-imports --no-cache
+
+schema: $(STAMP)
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	export INTERLOCK_DATA_DIR="$$folder" INTERLOCK_DATABASE_URL="sqlite:///$$folder/interlock.db" && \
 	$(BIN)/interlock db upgrade && $(BIN)/interlock db check

@@ -36,6 +36,11 @@ class Evidence:
         except ValueError:
             return None
 
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """The objects of a JSON list; none where there is no such list, or it is cut."""
+        found = self.json(name)
+        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
     def cite(self, *names: str) -> tuple[str, ...]:
         return tuple(self.digests[name] for name in names if name in self.digests)
 
@@ -60,9 +65,13 @@ class Evidence:
         return next((b for b in reversed(boots) if main in b.pids), boots[-1] if boots else None)
 
     @cached_property
-    def stranger_records(self) -> int:
-        """Records that older processes wrote after the start."""
-        return sum(1 for line in self.items.get(JOURNAL, b"").splitlines() if _pid(line) in self._old)
+    def stranger_records(self) -> int | None:
+        """Records that older processes wrote after the start; None without a record that names its process, or without
+        knowing which processes are the older ones."""
+        writers = [_pid(line) for line in self.items.get(JOURNAL, b"").splitlines()]
+        if "old_pids" not in self.context or not any(writers):
+            return None
+        return sum(1 for pid in writers if pid in self._old)
 
     def _own_lines(self) -> Iterator[bytes]:
         old = self._old
@@ -91,12 +100,14 @@ def _identity(evidence: Evidence) -> Iterator[Fact]:
         text=f"InvocationID {seen}, started as {want}" if seen else "",
         evidence=cite,
     )
-    restarts = int(shown["NRestarts"]) - int(evidence.context.get("restarts", 0)) if "NRestarts" in shown else None
-    yield Fact(metric="unit.restarts", value=restarts, text=f"{restarts} restarts since the start", evidence=cite)
+    count, before = shown.get("NRestarts", ""), int(evidence.context.get("restarts", 0))
+    restarts = int(count) - before if count.isdecimal() else None
+    text = "" if restarts is None else f"{restarts} restarts since the start"
+    yield Fact(metric="unit.restarts", value=restarts, text=text, evidence=cite)
     words = [w.decode("utf-8", "replace") for w in evidence.items.get(CMDLINE, b"").split(b"\0")[:-1]]
     yield Fact(metric="process.argv", value=words or None, text=_argv_text(words), evidence=evidence.cite(CMDLINE))
-    strangers = evidence.stranger_records if JOURNAL in evidence else None
-    text = f"{strangers} journal records of older processes after the start"
+    strangers = evidence.stranger_records
+    text = "" if strangers is None else f"{strangers} journal records of older processes after the start"
     yield Fact(metric="journal.strangers", value=strangers, text=text, evidence=evidence.cite(JOURNAL))
 
 
@@ -104,9 +115,10 @@ def _ownership(evidence: Evidence) -> Iterator[Fact]:
     pids, listening = evidence.json(PROCESSES), evidence.json(LISTENERS)
     value, text = None, ""
     if isinstance(pids, list) and isinstance(listening, list) and listening:
-        strangers = sorted(set(listening) - set(pids))
-        value = not strangers
+        strangers = sorted(set(listening) - set(pids) - {0})
+        value = False if strangers else None if 0 in listening else True
         text = f"the port is held by PID {', '.join(map(str, strangers or listening))}"
+        text = "the port is held by a process that is not shown" if value is None else text
     yield Fact(metric="port.ours", value=value, text=text, evidence=evidence.cite(LISTENERS, PROCESSES))
 
 

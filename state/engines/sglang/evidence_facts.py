@@ -129,23 +129,21 @@ def _environment(evidence: Evidence) -> Iterator[Fact]:
 
 
 def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
-    answers = evidence.json(ANSWERS)
-    requests = [a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or []]
+    answers = evidence.records(ANSWERS)
+    requests = [*answers, *evidence.records(GENERATIONS)]
     if requests:
         failed = [a for a in requests if a.get("status") != 200]
         text = f"{len(requests) - len(failed)} of {len(requests)} requests answered"
         text += f"; {failed[0].get('shown', '')}" if failed else ""
         cite = evidence.cite(ANSWERS, GENERATIONS)
         yield Fact(metric="requests.failed", value=len(failed), sample=len(requests), text=text, evidence=cite)
-    if isinstance(answers, list) and answers:
+    if answers:
         cite, count = evidence.cite(ANSWERS), len(answers)
         right = sum(bool(a.get("right")) for a in answers)
         wrong = next((a for a in answers if not a.get("right")), None)
         text = f"{right} of {count} right" + (f"; {wrong['prompt']!r} got {wrong.get('shown', '')!r}" if wrong else "")
         yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
-    judged = [
-        a for name in (ANSWERS, GENERATIONS) for a in evidence.json(name) or [] if a.get("degenerate") is not None
-    ]
+    judged = [a for a in requests if a.get("degenerate") is not None]
     if judged:
         bad = [a for a in judged if a["degenerate"]]
         text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
@@ -171,7 +169,7 @@ def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
 def _speculation(target: Target, evidence: Evidence) -> Iterator[Fact]:
     boot = evidence.boot
     yield _state(boot, evidence)
-    lengths = accept_lengths(evidence.json(GENERATIONS) or [])
+    lengths = accept_lengths(evidence.records(GENERATIONS))
     if not lengths:
         return
     mean = fmean(lengths)

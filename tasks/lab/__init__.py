@@ -1,0 +1,1 @@
+"""Container hosts to practise on: a Debian with its own systemd, journald, sshd, cgroup and network."""

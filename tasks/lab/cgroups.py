@@ -1,0 +1,55 @@
+"""A cgroup for each container host: what its systemd may rule over, and the way to end it whole."""
+
+from pathlib import Path
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from tasks.lab.needs import cgroup_mount, cgroup_mounts
+
+PARENT = "interlock-lab"
+EMPTY_TIMEOUT_S = 10.0
+
+
+def make(name: str) -> Path:
+    """The host's own cgroup. Without one, all hosts would share the caller's, and a unit's stop would reach only its
+    main process (systemd logs `Failed to kill control group …: Input/output error`)."""
+    mount = cgroup_mount()
+    assert mount is not None  # asked for by `needs`
+    path = mount / PARENT / name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def first_process(name: str) -> int | None:
+    """The PID, as seen from outside, of the host's own PID 1."""
+    for mount in cgroup_mounts():
+        procs = mount / PARENT / name / "payload" / "init.scope" / "cgroup.procs"
+        if procs.is_file() and (pids := procs.read_text().split()):
+            return int(pids[0])
+    return None
+
+
+def end(name: str) -> None:
+    """Kill every process of the host, its supervisor too, and remove its cgroups. Nothing to end is no error."""
+    for mount in cgroup_mounts():
+        group = mount / PARENT / name
+        if (group / "cgroup.kill").exists():
+            (group / "cgroup.kill").write_text("1")
+        _remove(group)
+        if (parent := group.parent).is_dir() and not any(child.is_dir() for child in parent.iterdir()):
+            parent.rmdir()
+
+
+def _remove(group: Path) -> None:
+    """Killed processes leave their cgroup only once they are gone: until then it is busy."""
+    patience = Retrying(
+        retry=retry_if_exception_type(OSError), wait=wait_fixed(0.02), stop=stop_after_delay(EMPTY_TIMEOUT_S)
+    )
+    for folder in sorted((p for p in group.rglob("*") if p.is_dir()), reverse=True):
+        patience(_remove_one, folder)
+    patience(_remove_one, group)
+
+
+def _remove_one(folder: Path) -> None:
+    if folder.exists():
+        folder.rmdir()

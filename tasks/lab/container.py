@@ -1,0 +1,184 @@
+"""One container host: booted by systemd-nspawn on an overlay, in a network namespace and a cgroup of its own.
+
+Everything it has hangs on its processes: its mounts, its network and its PID namespace go with them, whoever ends them.
+"""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from state.errors import StepFailed
+from tasks.hosts.port import Completed
+from tasks.lab import cgroups
+from tasks.lab.record import LabHost
+
+BOOT_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 10.0
+RAM_DISK = "size=1g,mode=0755"
+
+_JOIN = 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"'
+"""Shell text: enter a cgroup, then become the program."""
+
+_BOOT = """set -eu
+folder=$1 tree=$2 name=$3 link=$4 owner=$5 outside=$6 inside=$7
+mount -t tmpfs -o "$8" interlock-lab "$folder/run"
+mkdir "$folder/run/upper" "$folder/run/work" "$folder/run/root"
+chmod 755 "$folder/run/upper"
+mount -t overlay -o "lowerdir=$folder/layer:$tree,upperdir=$folder/run/upper,workdir=$folder/run/work" \\
+    interlock-lab "$folder/run/root"
+ip link set lo up
+ip link add host0 type veth peer name "$link" netns "$owner"
+ip address add "$inside/30" dev host0
+ip link set host0 up
+nsenter --net="/proc/$owner/ns/net" ip address add "$outside/30" dev "$link"
+nsenter --net="/proc/$owner/ns/net" ip link set "$link" up
+exec systemd-nspawn --quiet --boot --directory="$folder/run/root" --machine="$name" --register=no --keep-unit \\
+    --settings=no --link-journal=no --resolv-conf=off --timezone=off --notify-ready=yes --console=pipe
+"""
+
+
+async def boot(host: LabHost, tree: Path, *, tied: bool) -> LabHost:
+    """Boot and wait until the host's systemd says that it is up. `tied`: it dies with the process that booted it.
+
+    Raises StepFailed with the console's last lines if it ends, or is not up within BOOT_TIMEOUT_S; then none is left.
+    """
+    (host.folder / "run").mkdir(exist_ok=True)
+    told = host.folder / "notify"
+    told.unlink(missing_ok=True)
+    loop = asyncio.get_running_loop()
+    up = _Notified(loop.create_future())
+    transport, _ = await loop.create_datagram_endpoint(lambda: up, local_addr=str(told), family=_UNIX)
+    pid = _spawn(host, tree, told, tied)
+    try:
+        with _ended(pid) as ended:
+            await asyncio.wait({up.ready, ended}, timeout=BOOT_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        transport.close()
+        told.unlink(missing_ok=True)
+        if not up.ready.done():
+            up.ready.cancel()
+            end(host.with_pid(pid))
+    if up.ready.cancelled():
+        raise StepFailed("lab-up", f"{host.name} did not come up: {_last_lines(host.folder / 'console')}")
+    return host.with_pid(pid)
+
+
+_UNIX = 1  # AF_UNIX, which the typed signature of create_datagram_endpoint takes as a number
+
+
+class _Notified(asyncio.DatagramProtocol):
+    """Hears what systemd-nspawn passes on of the host's sd_notify messages."""
+
+    def __init__(self, ready: "asyncio.Future[None]") -> None:
+        self.ready = ready
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        if b"READY=1" in data.split(b"\n"):
+            _settle(self.ready)
+
+
+def _spawn(host: LabHost, tree: Path, told: Path, tied: bool) -> int:
+    """Start the supervisor in a session of its own; its PID, which stays the same from the shell to systemd-nspawn."""
+    words = [
+        *("/bin/sh", "-c", _JOIN, "sh", str(cgroups.make(host.name))),
+        *(("setpriv", "--pdeathsig", "KILL") if tied else ()),
+        *("unshare", "--mount", "--net", "--propagation", "private"),
+        *("/bin/sh", "-c", _BOOT, "sh"),
+        *(str(host.folder), str(tree), host.name, host.link, str(os.getpid()), host.outside, host.address, RAM_DISK),
+    ]
+    environment = {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C",
+        "NOTIFY_SOCKET": str(told),
+        "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+    }
+    console = os.open(host.folder / "console", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, console, 1),
+        (os.POSIX_SPAWN_DUP2, console, 2),
+    ]
+    try:
+        return os.posix_spawn("/bin/sh", words, environment, file_actions=files, setsid=True)
+    finally:
+        os.close(console)
+
+
+@contextmanager
+def _ended(pid: int) -> Iterator["asyncio.Future[None]"]:
+    """A future that is done when the process has ended."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    handle = os.pidfd_open(pid)
+    loop.add_reader(handle, _settle, ended)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+        ended.cancel()
+
+
+def _settle(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def alive(host: LabHost) -> bool:
+    """Whether the host's own PID 1 runs."""
+    return cgroups.first_process(host.name) is not None
+
+
+def end(host: LabHost) -> None:
+    """End the host at once, as a power cut would, and leave nothing of it: processes, cgroup, network, files."""
+    cgroups.end(host.name)
+    with suppress(ChildProcessError):
+        os.waitpid(host.pid, os.WNOHANG)
+    subprocess.run(("ip", "link", "delete", host.link), capture_output=True, timeout=END_TIMEOUT_S)
+
+
+def root(host: LabHost) -> Path:
+    """The host's files as seen from outside. Raises StepFailed for a host that does not run."""
+    return Path(f"/proc/{_first(host)}/root")
+
+
+async def execute(host: LabHost, words: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
+    """Run an argv as root inside the host, past its sshd, so that it works with the network cut too."""
+    entered = ("nsenter", "--target", str(_first(host)), "--all", "--wdns=/", "--", *words)
+    return await _run(entered, stdin, timeout_s)
+
+
+async def execute_in_network(host: LabHost, words: Sequence[str], *, stdin: bytes = b"") -> Completed:
+    """Run a program of this machine in the host's network namespace alone."""
+    entered = ("nsenter", "--target", str(_first(host)), "--net", "--", *words)
+    return await _run(entered, stdin, END_TIMEOUT_S)
+
+
+async def _run(words: Sequence[str], stdin: bytes, timeout_s: float) -> Completed:
+    pipe = asyncio.subprocess.PIPE
+    environment: Mapping[str, str] = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+    child = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await child.communicate(stdin)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.communicate()
+    code = child.returncode or 0
+    return Completed(code if code >= 0 else 128 - code, out, err)
+
+
+def _first(host: LabHost) -> int:
+    pid = cgroups.first_process(host.name)
+    if pid is None:
+        raise StepFailed("lab", f"{host.name} does not run", hint="`interlock lab up` brings it up")
+    return pid
+
+
+def _last_lines(console: Path) -> str:
+    lines = [line for line in console.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return "; ".join(lines[-3:]) or "its console says nothing"

@@ -1,0 +1,100 @@
+"""The lab: container hosts brought up, listed and taken down."""
+
+import asyncio
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from state.errors import NotFound, Refused
+from tasks.lab import container, record
+from tasks.lab.layer import PORT, Furnishing, write_layer
+from tasks.lab.needs import refuse_unless_able
+from tasks.lab.record import LabHost, recorded
+from tasks.lab.tree import ensure_tree, lab_dir
+from tasks.practice.scene import manifest_text, seed_manifest
+
+
+async def up(furnishings: Sequence[Furnishing], *, tied: bool = False) -> list[LabHost]:
+    """Boot one new host for each furnishing, all at once. Raises Refused if this machine cannot, StepFailed if one does
+    not come up: then none is left."""
+    refuse_unless_able()
+    tree = await asyncio.to_thread(ensure_tree, lab_dir())
+    hosts = [_claim() for _ in furnishings]
+    booting = [asyncio.create_task(_boot(h, f, tree, tied)) for h, f in zip(hosts, furnishings, strict=True)]
+    booted: list[LabHost] = []
+    try:
+        booted = list(await asyncio.gather(*booting))
+    finally:
+        if not booted:
+            await _given_up(booting, hosts)
+    return booted
+
+
+async def _given_up(booting: Sequence[asyncio.Task[LabHost]], hosts: Sequence[LabHost]) -> None:
+    for task in booting:
+        task.cancel()
+    await asyncio.gather(*booting, return_exceptions=True)
+    for host in hosts:
+        down_one(host)
+
+
+async def _boot(host: LabHost, furnishing: Furnishing, tree: Path, tied: bool) -> LabHost:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    public = key.export_public_key().decode().strip()
+    host_key = write_layer(host.folder / "layer", tree, host.name, public, furnishing)
+    key.write_private_key(str(host.key))
+    host.key.chmod(0o600)
+    known = LabHost(host.number, host_key)
+    (host.folder / "known_hosts").write_text(f"{host.address} {host_key}\n", encoding="utf-8")
+    host.manifest.write_text(manifest(known), encoding="utf-8")
+    booted = await container.boot(known, tree, tied=tied)
+    booted.write()
+    return booted
+
+
+def _claim() -> LabHost:
+    """The first number that is free; its folder, made by us alone, is the claim."""
+    record.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for number in range(1, record.MOST + 1):
+        try:
+            LabHost(number).folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return LabHost(number)
+    raise Refused(f"There are {record.MOST} container hosts already", hint="`interlock lab down` ends them")
+
+
+def down(names: Sequence[str] = ()) -> list[LabHost]:
+    """End the named hosts, or all, and what crashed ones left. Raises NotFound before anything is done."""
+    if recorded():
+        refuse_unless_able()
+    hosts = [find(name) for name in names] or recorded()
+    for host in hosts:
+        down_one(host)
+    return hosts
+
+
+def down_one(host: LabHost) -> None:
+    container.end(host)
+    shutil.rmtree(host.folder, ignore_errors=True)
+
+
+def find(name: str) -> LabHost:
+    """Raises NotFound."""
+    for host in recorded():
+        if host.name == name:
+            return host
+    raise NotFound("container host", name, hint="`interlock lab status` lists them")
+
+
+def running() -> list[LabHost]:
+    return [host for host in recorded() if container.alive(host)]
+
+
+def manifest(host: LabHost, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
+    """The seed's configuration as a manifest for this host, without GPUs to rebind: a container has none."""
+    seed = seed_manifest({"serving": host.spec}, PORT)
+    return manifest_text(seed, arguments, **{"gpus": None, **changes})

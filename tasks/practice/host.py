@@ -171,6 +171,8 @@ class PracticeMachine:
     async def _power_off(self) -> None:
         await asyncio.gather(*self._sessions.end(), *self.systemd.power_off(), return_exceptions=True)
         await self.runner.aclose()
+        if self._inside is None:
+            self.pci.power_off()
 
     def _systemd(self) -> Systemd:
         return Systemd(

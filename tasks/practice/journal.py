@@ -1,6 +1,7 @@
 """The practice machine's journal: records as journald keeps them, and what journalctl's matches pick."""
 
 import asyncio
+import re
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -84,11 +85,13 @@ class Journal:
         return record
 
     def stdout(self, unit: str, invocation: str, pid: int, identifier: str, line: bytes) -> None:
-        """A line that a unit's process printed, cut where journald cuts it."""
+        """A line that a unit's process printed, cut where journald cuts it; a `<3>` in front is its priority."""
+        level = re.match(rb"<([0-7])>", line)
+        line = line[level.end() :] if level else line
         for start in range(0, max(len(line), 1), self.LINE_MAX):
             self.append(
                 {
-                    "PRIORITY": "6",
+                    "PRIORITY": level[1] if level else "6",
                     "SYSLOG_IDENTIFIER": identifier,
                     "_TRANSPORT": "stdout",
                     "_PID": str(pid),

@@ -9,7 +9,7 @@ from tasks.practice.files import refusal
 
 VFIO = "vfio-pci"
 NVIDIA = "nvidia"
-_LOOK_AGAIN_S = 0.05
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.02, 1.0
 
 FSP_FAILURE = (
     "NVRM: kfspProcessCommandResponse_GH100: FSP response reported error. Task ID: 0x1 "
@@ -39,6 +39,7 @@ class Function:
     serial: str = ""
     memory_mib: int = 97_887
     needs_translation: bool = True
+    lost: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -75,6 +76,7 @@ class PciBus:
     refuse_probe: dict[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     stuck_unbind: set[str] = field(default_factory=set)
     probes: list[str] = field(default_factory=list)
+    _releases: "set[asyncio.Future[None]]" = field(default_factory=set)
 
     def add(self, functions: Iterable[Function]) -> None:
         for function in functions:
@@ -86,11 +88,11 @@ class PciBus:
     def bound_gpus(self) -> list[Function]:
         """GPUs on the nvidia driver, in the order of their device files: /dev/nvidia0 is the first."""
         gpus = (self.functions[address] for address in self.probes)
-        return sorted((f for f in gpus if f.driver == NVIDIA), key=lambda f: f.address)
+        return sorted((f for f in gpus if f.driver == NVIDIA and not f.lost), key=lambda f: f.address)
 
     def state(self) -> object:
         """Equal as long as sysfs looks the same."""
-        functions = tuple((f.address, f.driver, f.override, f.group) for f in self.functions.values())
+        functions = tuple((f.address, f.driver, f.override, f.group, f.lost) for f in self.functions.values())
         return functions, tuple(self.group_types.items()), tuple(self.drivers)
 
     async def write(self, path: str, value: str) -> None:
@@ -109,11 +111,22 @@ class PciBus:
             case _:
                 raise refusal(errno.EACCES, path)
 
+    def lose(self, address: str) -> None:
+        """A GPU falls off the bus: Xid 79, and the driver shows it no more. Only a boot brings it back."""
+        self.functions[address].lost = True
+        slot = address.rpartition(".")[0]
+        self.kernel(f"NVRM: Xid (PCI:{slot}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+        self.kernel(f"NVRM: GPU {address}: GPU has fallen off the bus.")
+
+    def power_off(self) -> None:
+        for release in self._releases:
+            release.cancel()
+
     def reset(self) -> None:
         """A boot: overrides are gone, every function is on its native driver."""
         self.probes.clear()
         for function in self.functions.values():
-            function.override, function.driver = "", None
+            function.override, function.driver, function.lost = "", None, False
             self._probe(function)
 
     def _function(self, value: str, path: str) -> Function:
@@ -126,11 +139,20 @@ class PciBus:
         function = self.functions.get(address)
         if function is None or function.driver != driver:
             raise refusal(errno.ENODEV, path)
-        while address in self.stuck_unbind or self.holders(address):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel waits here without an end, and so does whoever wrote
+        release = asyncio.ensure_future(self._release(function))
+        self._releases.add(release)
+        release.add_done_callback(self._releases.discard)
+        await asyncio.shield(release)  # the kernel goes on with it, whatever becomes of the writer
+
+    async def _release(self, function: Function) -> None:
+        """Take a function off its driver as soon as nobody holds it; without an end if somebody always does."""
+        pause = _FIRST_LOOK_S
+        while function.address in self.stuck_unbind or self.holders(function.address):
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LAST_LOOK_S)
         function.driver = None
-        if address in self.probes:
-            self.probes.remove(address)
+        if function.address in self.probes:
+            self.probes.remove(function.address)
 
     def _bind(self, driver: str, function: Function, path: str) -> None:
         if function.driver is not None or self._wanted(function) != driver:

@@ -56,7 +56,10 @@ class Service:
         return self.status.result == "success" if oneshot else self._up
 
     async def stop(self) -> bool:
-        self._forget_restart()
+        if self._again is not None:
+            self._forget_restart()
+            self.status.flush_restarts = True
+            self.records.stopped(self.unit)
         if self.status.active in ("inactive", "failed") and self._ending is None:
             return True
         self.records.stopping(self.unit)

@@ -18,7 +18,9 @@ print("words", *sys.argv[1:], file=sys.stderr, flush=True)
 if "--child" in sys.argv and os.fork() == 0:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("child", flush=True)
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)
+        print("tick", flush=True)
 if "--deaf" in sys.argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "--port" in sys.argv:
@@ -108,7 +110,11 @@ async def test_kill_mode_process_leaves_the_child_and_its_later_lines_count_for_
     await run("systemctl", "stop", "app.service")
     (left,) = (await run("cat", "/sys/fs/cgroup/system.slice/app.service/cgroup.procs")).text.split()
     assert f"app.service: Unit process {left} ({Path(sys.executable).name}" in " ".join(await run.said("app.service"))
-    assert (await run("kill", "-KILL", left)).status == 0
+    await run("systemctl", "start", "app.service")
+    invocation = (await run.shown("app.service", "InvocationID"))["InvocationID"]
+    mark = {"_PID": left, "_SYSTEMD_INVOCATION_ID": invocation, "MESSAGE": "tick"}
+    await run.until(lambda: any(all(r.text(k) == v for k, v in mark.items()) for r in run.machine.journal.records))
+    await run("systemctl", "kill", "--signal=SIGKILL", "app.service")
     await run.until(lambda: not run.machine.processes())
 
 

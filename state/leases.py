@@ -83,8 +83,10 @@ def proven(history: Sequence[RecordedEvent]) -> tuple[RevisionProven, ...]:
 def decode(recorded: RecordedEvent) -> Event:
     """The typed event of a lease or service stream; raises HistoryCorrupt for any other."""
     cls = _TYPES.get(recorded.type)
-    if cls is None:
-        raise HistoryCorrupt(
-            recorded.stream, recorded.version, f"its type `{recorded.type}` does not belong into this stream"
-        )
-    return cls.model_validate(dict(recorded.data))
+    name = f"{recorded.type}/{recorded.schema_version}"
+    if cls is None or recorded.schema_version > cls.schema_version:
+        raise HistoryCorrupt(recorded.stream, recorded.version, f"its type `{name}` does not belong into this stream")
+    try:
+        return cls.model_validate(dict(recorded.data))
+    except ValueError as error:
+        raise HistoryCorrupt(recorded.stream, recorded.version, f"its data do not fit `{name}`: {error}") from error

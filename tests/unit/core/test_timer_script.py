@@ -1,0 +1,98 @@
+"""What the host does by itself when nobody renews its timer."""
+
+from pathlib import Path
+
+import pytest
+from core_samples import GPUS, OLD, PATH, PORT, UNIT, observation, revision, unit
+
+from state.observation import Observation
+from state.plan import steps_between
+from state.steps import ArmTimer, DriverMove, FileState
+from tasks.argv import blob
+from tasks.script import Line, may, must
+from tasks.timer import placing, rebinding, restoring
+
+DEVICE = f"/sys/bus/pci/devices/{GPUS[0]}"
+
+
+def timer(observed: Observation = OLD) -> ArmTimer:
+    (only,) = [s for s in steps_between(revision(), observed, PORT) if isinstance(s, ArmTimer)]
+    return only
+
+
+def programs(lines: list[Line]) -> list[str]:
+    return [line.words[1] if line.words[0] == "systemctl" else line.words[0] for line in lines]
+
+
+def test_the_fence_is_taken_first_and_the_service_comes_last() -> None:
+    lines = restoring(timer())
+    assert [line.mode for line in lines[:2]] == ["must", "must"]
+    assert "/var/lib/interlock/fence" in lines[1].words
+    assert {line.mode for line in lines[2:]} == {"may"}
+    assert lines[2].words == ("systemctl", "stop", "--", UNIT)
+    assert lines[-1].words == ("systemctl", "start", "--", UNIT)
+    assert programs(lines).index("daemon-reload") < programs(lines).index("start")
+
+
+def test_old_contents_come_from_the_hosts_own_copy() -> None:
+    digest = OLD.files[0].digest
+    assert digest is not None
+    installed = [line.words for line in restoring(timer()) if line.words[0] == "install"]
+    assert [blob("qwen", digest) in words for words in installed] == [True]
+
+
+def test_gpus_go_back_to_their_old_drivers() -> None:
+    written = [line.words[-2:] for line in restoring(timer()) if line.words[0] == "sh"]
+    assert (f"{DEVICE}/driver_override", "vfio-pci\n") in written
+
+
+def test_a_service_that_was_down_stays_down() -> None:
+    down = observation(files=(), argv=None, unit=unit(active_state="inactive"))
+    lines = restoring(timer(down))
+    assert not [line for line in lines if line.words[:2] == ("systemctl", "start")]
+    assert may("rm", "-f", "--", PATH) in lines
+
+
+@pytest.mark.parametrize("line", [may, must])
+def test_a_file_is_put_in_place_whole_or_not_at_all(line: object) -> None:
+    state = FileState(path=PATH, digest="d" * 64, mode=0o640, owner="sglang", group="root")
+    install, sync, move = placing("qwen", state, line)  # type: ignore[arg-type]  # either maker
+    fresh = f"{PATH}.interlock-new"
+    assert install.words[:7] == ("install", "-m", "640", "-o", "sglang", "-g", "root")
+    assert install.words[-1] == fresh
+    assert sync.words == ("sync", "--", fresh)
+    assert move.words == ("mv", "-T", "-f", "--", fresh, PATH)
+
+
+def test_an_absent_file_is_removed() -> None:
+    assert placing("qwen", FileState(path=PATH, digest=None)) == [must("rm", "-f", "--", PATH)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "written"),
+    [
+        pytest.param("nvidia", "vfio-pci", ["override vfio-pci", "unbind nvidia", "probe"], id="from one to another"),
+        pytest.param(None, "nvidia", ["override nvidia", "probe"], id="from none"),
+        pytest.param("nvidia", None, ["override ", "unbind nvidia"], id="to none"),
+    ],
+)
+def test_a_function_is_moved_by_its_address(before: str | None, after: str | None, written: list[str]) -> None:
+    lines = rebinding(DriverMove(address=GPUS[0], before=before, after=after))
+    seen = []
+    for line in lines:
+        path, value = line.words[-2:]
+        name = Path(path).name
+        if name == "driver_override":
+            assert path.startswith(DEVICE)
+            seen.append(f"override {value.strip()}")
+        else:
+            assert value == GPUS[0]
+            seen.append("probe" if name == "drivers_probe" else f"unbind {Path(path).parent.name}")
+    assert seen == written
+
+
+def test_an_unbind_is_bounded_and_may_fail() -> None:
+    lines = rebinding(DriverMove(address=GPUS[0], before="nvidia", after="vfio-pci"))
+    (unbind,) = [line for line in lines if any("unbind" in word for word in line.words)]
+    assert unbind.mode == "may"
+    assert unbind.words[:2] == ("timeout", "20")

@@ -39,6 +39,7 @@ class Service:
         self._forking = asyncio.Lock()
         self._stop_asked = False
         self._up = False
+        self._over = False
         self._identifier = ""
 
     async def start(self) -> bool:
@@ -102,7 +103,7 @@ class Service:
         self.records.invocation = self.status.invocation
         self._forked.clear()
         self._settled.clear()
-        self._main, self._stop_asked, self._up = None, False, False
+        self._main, self._stop_asked, self._up, self._over = None, False, False, False
         self._identifier = self.unit.identifier or comm(self.unit.exec_start[0].path)
         for pid, argv in self.cgroup.members().items():
             self.records.left_over(pid, argv[0])
@@ -116,17 +117,18 @@ class Service:
         """From the first fork to the last exit."""
         with self._bounded():
             for command in self.unit.exec_start_pre:
-                if self._ending is None and not await self._control(command):
+                if not await self._control(command) and not self._over:
                     self._end()
-                    break
-        for command in self.unit.exec_start if self._ending is None else ():
+                if self._over:
+                    return
+        for command in self.unit.exec_start:
             status = await self._run_main(command)
-            if self._ending is not None:
+            if self._over:
                 return
             if self.status.result != "success" and not command.ignore_failure:
                 break
             self.status.result = "success" if command.ignore_failure and status else self.status.result
-        if self.unit.remain_after_exit and self.status.result == "success" and self._ending is None:
+        if self.unit.remain_after_exit and self.status.result == "success":
             self.status.enter("active", "exited")
             if self.unit.type == "oneshot":
                 self.records.started(self.unit)
@@ -237,6 +239,7 @@ class Service:
             self._end()
 
     def _end(self) -> None:
+        self._over = True
         if self._ending is None:
             self._ending = self._systemd.task(self._wind_down())
 

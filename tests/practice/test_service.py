@@ -333,3 +333,33 @@ async def test_reboot_ends_everything_and_starts_what_is_enabled() -> None:
     assert run.machine.journal.boot_id != boot
     assert (await run.shown("app.service", "ActiveState", "MainPID"))["ActiveState"] == "active"
     assert (await run.shown("t.timer", "LoadState"))["LoadState"] == "not-found"
+
+
+@in_virtual_time
+async def test_a_stop_before_the_main_process_leaves_nothing_to_start_later() -> None:
+    run = session(UNIT + "ExecStartPre=/usr/bin/uname\nKillMode=process\n")
+    run.machine.faults.hang(lambda words: words[0] == "uname")
+    starting = asyncio.ensure_future(run("systemctl", "start", "app.service"))
+    await asyncio.sleep(1)
+    assert await run.shown("app.service", "ActiveState", "SubState") == {
+        "ActiveState": "activating",
+        "SubState": "start-pre",
+    }
+    await run("systemctl", "stop", "app.service")
+    assert (await starting).stderr == b"Job for app.service canceled.\n"
+    (pre,) = run.machine.processes()
+    await run("kill", "-KILL", str(pre))
+    await asyncio.sleep(10)
+    assert not run.machine.processes()
+    assert (await run.shown("app.service", "ActiveState"))["ActiveState"] == "inactive"
+
+
+@in_virtual_time
+async def test_a_failing_pre_command_fails_the_start() -> None:
+    run = session(UNIT + "ExecStartPre=/usr/bin/false\n")
+    assert (await run("systemctl", "start", "app.service")).status == 1
+    assert (await run.said("app.service"))[-3:] == [
+        "app.service: Control process exited, code=exited, status=1/FAILURE",
+        "app.service: Failed with result 'exit-code'.",
+        "Failed to start app.service - App.",
+    ]

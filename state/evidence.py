@@ -1,7 +1,7 @@
 """The raw evidence of one verification, by name, and the facts that need no knowledge of an engine."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -84,10 +84,10 @@ class Evidence:
 
 def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
     """Identity of the process, drivers, kernel faults: what systemd, /proc, ss, sysfs and the kernel say."""
-    return (*_identity(evidence), *_ownership(evidence), *_hardware(target, evidence))
+    return (*_identity(target, evidence), *_ownership(evidence), *_hardware(target, evidence))
 
 
-def _identity(evidence: Evidence) -> Iterator[Fact]:
+def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:
     shown = dict(line.split("=", 1) for line in evidence.text(UNIT).splitlines() if "=" in line)
     cite, want = evidence.cite(UNIT), evidence.context.get("invocation")
     state = shown.get("ActiveState")
@@ -105,7 +105,8 @@ def _identity(evidence: Evidence) -> Iterator[Fact]:
     text = "" if restarts is None else f"{restarts} restarts since the start"
     yield Fact(metric="unit.restarts", value=restarts, text=text, evidence=cite)
     words = [w.decode("utf-8", "replace") for w in evidence.items.get(CMDLINE, b"").split(b"\0")[:-1]]
-    yield Fact(metric="process.argv", value=words or None, text=_argv_text(words), evidence=evidence.cite(CMDLINE))
+    argv = list(target.argv) if _started_as(words, target.argv) else words
+    yield Fact(metric="process.argv", value=argv or None, text=_argv_text(words), evidence=evidence.cite(CMDLINE))
     strangers = evidence.stranger_records
     text = "" if strangers is None else f"{strangers} journal records of older processes after the start"
     yield Fact(metric="journal.strangers", value=strangers, text=text, evidence=evidence.cite(JOURNAL))
@@ -136,6 +137,12 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
             or "no fault in the kernel log since the start"
         )
         yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
+
+
+def _started_as(words: Sequence[str], argv: Sequence[str]) -> bool:
+    """Whether a process with these words was started by `argv`. Those after the program are its last ones: the kernel puts
+    a script's interpreter in front (`#!`, as of every console script), and a wrapper becomes another program with them."""
+    return tuple(words) == tuple(argv) or (len(argv) > 1 and tuple(words[1 - len(argv) :]) == tuple(argv[1:]))
 
 
 def _argv_text(words: list[str]) -> str:

@@ -20,6 +20,7 @@ from core_evidence import (
     journal,
     verdicts,
 )
+from core_samples import NEW_ARGV
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -198,6 +199,27 @@ def test_damaged_evidence_is_read_without_a_fall(part: str, damaged: bytes) -> N
         ),
         pytest.param(
             {"cmdline": b"python\0-m\0x\0"}, "argv", "refuted", "the running process has 3 words", id="other words"
+        ),
+        pytest.param(
+            {"cmdline": b"/usr/bin/python3\0-S\0" + b"".join(word.encode() + b"\0" for word in NEW_ARGV[1:])},
+            "argv",
+            "held",
+            "the running process has",
+            id="a wrapper became the engine",
+        ),
+        pytest.param(
+            {"cmdline": b"/bin/sh\0" + b"".join(word.encode() + b"\0" for word in NEW_ARGV)},
+            "argv",
+            "held",
+            "the running process has",
+            id="the program is a script",
+        ),
+        pytest.param(
+            {"cmdline": b"".join(word.encode() + b"\0" for word in (*NEW_ARGV, "--more"))},
+            "argv",
+            "refuted",
+            "the running process has",
+            id="one word more",
         ),
         pytest.param(
             {"listeners": [99]}, "port-ours", "refuted", "the port is held by PID 99", id="a stranger on the port"

@@ -1,5 +1,6 @@
 """A cgroup for each container host: what its systemd may rule over, and the way to end it whole."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -31,13 +32,18 @@ def first_process(name: str) -> int | None:
 
 def end(name: str) -> None:
     """Kill every process of the host, its supervisor too, and remove its cgroups. Nothing to end is no error."""
-    for mount in cgroup_mounts():
-        group = mount / PARENT / name
+    groups = [mount / PARENT / name for mount in cgroup_mounts()]
+    for group in groups:
         if (group / "cgroup.kill").exists():
             (group / "cgroup.kill").write_text("1")
+    for group in groups:
         _remove(group)
-        if (parent := group.parent).is_dir() and not any(child.is_dir() for child in parent.iterdir()):
-            parent.rmdir()
+        _remove_if_last(group.parent)
+
+
+def _remove_if_last(parent: Path) -> None:
+    with suppress(OSError):  # another host's is still in it, or none ever was
+        parent.rmdir()
 
 
 def _remove(group: Path) -> None:

@@ -1,7 +1,7 @@
 """The raw evidence of one verification, by name, and the facts that need no knowledge of an engine."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from state.claims import Fact
 from state.inspection.kernel import read_kernel
 from state.inspection.log import LogReader
 from state.inspection.report import Boot, LogReport
-from state.target import Target
+from state.target import Target, started_by
 
 JOURNAL, UNIT, CMDLINE, ENVIRON, CONTEXT = "journal", "unit", "cmdline", "environ", "context"
 LISTENERS, PROCESSES, DRIVERS, KERNEL, KERNEL_GPU = "listeners", "processes", "drivers", "kernel", "kernel-gpu"
@@ -105,7 +105,7 @@ def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:
     text = "" if restarts is None else f"{restarts} restarts since the start"
     yield Fact(metric="unit.restarts", value=restarts, text=text, evidence=cite)
     words = [w.decode("utf-8", "replace") for w in evidence.items.get(CMDLINE, b"").split(b"\0")[:-1]]
-    argv = list(target.argv) if _started_as(words, target.argv) else words
+    argv = list(target.argv) if started_by(words, target.argv) else words
     yield Fact(metric="process.argv", value=argv or None, text=_argv_text(words), evidence=evidence.cite(CMDLINE))
     strangers = evidence.stranger_records
     text = "" if strangers is None else f"{strangers} journal records of older processes after the start"
@@ -137,12 +137,6 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
             or "no fault in the kernel log since the start"
         )
         yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
-
-
-def _started_as(words: Sequence[str], argv: Sequence[str]) -> bool:
-    """Whether a process with these words was started by `argv`. Those after the program are its last ones: the kernel puts
-    a script's interpreter in front (`#!`, as of every console script), and a wrapper becomes another program with them."""
-    return tuple(words) == tuple(argv) or (len(argv) > 1 and tuple(words[1 - len(argv) :]) == tuple(argv[1:]))
 
 
 def _argv_text(words: list[str]) -> str:

@@ -11,7 +11,7 @@ from state.manifest.model import AcceptLengthSpec, ClaimSpec
 from state.observation import Observation
 from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
 from state.revision import Revision
-from state.target import Target
+from state.target import Target, started_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def previous_target(
     if observed.argv is None:
         return None
     drivers = {gpu.address: gpu.driver for gpu in observed.gpus if gpu.driver}
-    if last_proven is not None and last_proven.argv == observed.argv:
+    if last_proven is not None and started_by(observed.argv, last_proven.argv):
         return target_of(last_proven, installed).model_copy(update={"drivers": drivers})
     rendering = rendering_for(revision.engine)
     if rendering is None or not rendering.has_entry_point(observed.argv):

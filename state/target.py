@@ -1,5 +1,6 @@
 """A target: the running service that claims are about, whether it came from a manifest or was found on a host."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from state.model import Value
@@ -25,3 +26,9 @@ class Target(Value):
     gpu_host: str | None = None
     drivers: dict[str, str] = {}
     managed: bool = True
+
+
+def started_by(words: Sequence[str], argv: Sequence[str]) -> bool:
+    """Whether a process with these words was started by `argv`: those after the program are its last ones. The kernel
+    puts a script's interpreter in front (`#!`, as of every console script); a wrapper becomes another program."""
+    return tuple(words) == tuple(argv) or (len(argv) > 1 and tuple(words[1 - len(argv) :]) == tuple(argv[1:]))

@@ -1,5 +1,6 @@
 """Acceptance figures folded from records, in memory that does not grow with their number."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from state.inspection.events import Configured, Decoded, Drafted
@@ -28,6 +29,15 @@ class Figures:
         self.total += value
         self.last = value
 
+    def add_many(self, values: list[float]) -> None:
+        """Several values in order, at least one."""
+        low, high = min(values), max(values)
+        self.low = low if not self.count or low < self.low else self.low
+        self.high = high if not self.count or high > self.high else self.high
+        self.count += len(values)
+        self.total += sum(values)
+        self.last = values[-1]
+
     @property
     def mean(self) -> float:
         return self.total / self.count
@@ -51,6 +61,11 @@ class RateDefinition:
     strict: int = _ALL
     bonus: int = _ALL
     seen: set[tuple[float, float]] = field(default_factory=set)
+
+    @property
+    def open(self) -> bool:
+        """Whether more pairs are wanted."""
+        return len(self.seen) < _PAIRS_KEPT
 
     def add(self, length: float, rate: float) -> None:
         if (length, rate) in self.seen or len(self.seen) >= _PAIRS_KEPT:
@@ -101,6 +116,21 @@ class Acceptance:
             if length is not None:
                 self.definition.add(length, rate)
         self._count(record.accepted, record.drafted)
+
+    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
+        """The same for many records of one shape, none of them a drain tail."""
+        lengths, rates = columns.get("length"), columns.get("rate")
+        if not lengths and not rates:
+            return
+        self.samples += len(lengths or rates or ())
+        if lengths:
+            self.lengths.add_many(list(map(float, lengths)))
+        if rates:
+            self.rates.add_many(list(map(float, rates)))
+            self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
+        if lengths and rates and self.definition.open:
+            for length, rate in set(zip(lengths, rates, strict=True)):
+                self.definition.add(float(length), float(rate))
 
     def add_window(self, window: Drafted) -> None:
         """A window of counts, or a running total, of which the last one holds the sum."""

@@ -35,6 +35,8 @@ from state.inspection.throughput import Load
 
 _MOST_WEIGHTS = 4096
 _MOST_ADJUSTMENTS = 64
+_ENOUGH_RECORDS = 3
+"""Decode records that together show that no graph is used; a single one may be a batch that no graph fits."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,8 @@ class BootState:
     alive: bool = False
     draft_seen: bool = False
     decoded_without: bool = False
-    graphs_seen: bool | None = None
+    graph_records: int = 0
+    without_graph: int = 0
     router: bool = False
     last_line: int = 0
 
@@ -156,8 +159,19 @@ class BootState:
             self.acceptance.add_record(record)
         elif record.has_acceptance is False:
             self.decoded_without = True
-        if record.graphs is not None:
-            self.graphs_seen = record.graphs or bool(self.graphs_seen)
+        self.graph_records += record.graphs is True
+        self.without_graph += record.graphs is False
+
+    def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
+        """Many decode records of one shape: `like` gives what they have in common, `columns` their fields as printed."""
+        count = len(next(iter(columns.values())))
+        self.alive = True
+        self.graph_records += count if like.graphs is True else 0
+        self.without_graph += count if like.graphs is False else 0
+        self.decoded_without = self.decoded_without or like.has_acceptance is False
+        self.load.add_many(like, columns)
+        if like.has_acceptance:
+            self.acceptance.add_many(like, columns)
 
     def _drafted(self, window: Drafted, line: int) -> None:
         self.alive = True
@@ -195,7 +209,7 @@ class BootState:
             for entry in self.soft.listed():
                 causes.add(entry.code, entry.text, entry.line)
         notices = Entries(dict(self.notices.by_code))
-        if self.graphs_seen is False and "graphs-off" not in notices:
+        if self.without_graph >= _ENOUGH_RECORDS and not self.graph_records and "graphs-off" not in notices:
             notices.add("graphs-off", "no decode record used a graph", self.last_line)
         spec = speculation(self)
         if spec.state == "useless":

@@ -1,8 +1,10 @@
 """Reading logs as they stream by: any journal format or prefix, any engine, in bounded memory."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from state.inspection.boot import BootState
+from state.inspection.bulk import Bulk
 from state.inspection.engines import readings
 from state.inspection.events import Ended, Event, Failed, Noticed
 from state.inspection.incarnations import Incarnations
@@ -16,6 +18,7 @@ from state.inspection.systemd import (
     read_systemd,
     speaks_of_unit,
 )
+from state.inspection.taken import Taken
 from state.inspection.text import segments
 from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, is_kernel, read_prefix
 
@@ -40,7 +43,9 @@ class LogReader:
         self._boots_of_sources: dict[tuple[int | None, str, str], BootState] = {}
         self._export: ExportReader | None = None
         self._number = 0
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._taken: Taken | None = None
+        self._bulk = Bulk(self._feed, self._count)
         self._recognised = False
 
     @property
@@ -71,15 +76,37 @@ class LogReader:
 
     def feed_block(self, block: bytes) -> None:
         """Any number of bytes of a file, cut anywhere; `finish` takes what is left of the last line."""
-        *lines, self._rest = (self._rest + block).split(b"\n") if self._rest else block.split(b"\n")
-        for line in lines:
-            self.feed_line(line + b"\n" if self._export is not None else line)
+        whole = block.rfind(b"\n") + 1
+        if not whole:
+            self._rest.append(block)
+            return
+        lines = b"".join((*self._rest, block[:whole]))
+        self._rest = [block[whole:]] if whole < len(block) else []
+        self._bulk.take(lines)
 
     def finish(self) -> None:
         """The input is over; a last line without its end may have been cut anywhere."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = b"".join(self._rest), []
         if rest:
             self.feed_line(rest, whole=False)
+
+    def _feed(self, line: bytes) -> Taken | None:
+        """Reads one line of a block in full; None where it tells nothing about lines like it."""
+        self._taken = None
+        self.feed_line(line + b"\n" if self._export is not None else line)
+        return self._as_raw(self._taken, line)
+
+    @staticmethod
+    def _as_raw(taken: Taken | None, line: bytes) -> Taken | None:
+        """With the place of the words in the raw line, where quotes may be escaped."""
+        if taken is None:
+            return None
+        raw = taken.words.replace(b'"', b'\\"') if line[:1] == b"{" else taken.words
+        at = line.rfind(raw) if raw else -1
+        return replace(taken, at=at, words=raw)
+
+    def _count(self, lines: int) -> None:
+        self._number += lines
 
     def feed_record(self, record: JournalRecord) -> None:
         """One decoded journal record; its lines count as one line of input."""
@@ -139,8 +166,11 @@ class LogReader:
             return
         if self._is_systemd(prefix, text):
             return
-        for part in segments(text):
+        parts = segments(text)
+        for part in parts:
             self._take_words(prefix, part, whole=whole)
+        if len(parts) > 1 and self._taken is not None:
+            self._taken = replace(self._taken, at=-1)
 
     def _is_systemd(self, prefix: Prefix, text: bytes) -> bool:
         """Whether the line was systemd's own, and if so what it said is done."""
@@ -174,13 +204,20 @@ class LogReader:
         """All readings follow the line; while it is not sure whose it is, only the likeliest that understands it is heard."""
         line = Line(words, self._number, whole, prefix.time)
         heard: tuple[_Source, Sequence[Located]] | None = None
+        busy = False
         for reading in self._candidates(words):
             key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(words)}")
-            located = self._reader(key, reading).read(line)
+            reader = self._reader(key, reading)
+            located = reader.read(line)
+            busy = busy or reader.busy
             if located and (heard is None or self._evidence[reading.name] > self._evidence[heard[0][0]]):
                 heard = (key, located)
-        if heard is not None:
-            self._apply(heard[0], prefix, heard[1])
+        boot = self._apply(heard[0], prefix, heard[1]) if heard is not None else None
+        if len(self._readings) == 1:
+            events = tuple(event for _, event in heard[1]) if heard is not None else ()
+            boots = self._incarnations.boots
+            newest = boot is not None and boot is boots[-1] if events else True
+            self._taken = Taken(0, words, events, boot, self._readings[0], busy, newest)
 
     def _reader(self, key: _Source, reading: Reading) -> LineReader:
         reader = self._readers.get(key)
@@ -206,14 +243,15 @@ class LogReader:
                 return self._readings
         return self._readings
 
-    def _apply(self, key: _Source, prefix: Prefix, located: Sequence[Located]) -> None:
+    def _apply(self, key: _Source, prefix: Prefix, located: Sequence[Located]) -> BootState | None:
         boot = self._incarnations.find(prefix, key[3].partition("/")[2], located)
         if boot is None:
-            return
+            return None
         self._boots_of_sources[key[1:]] = boot
         for line, event in located:
             boot.apply(event, line)
         boot.last_line = self._number
+        return boot
 
 
 def _about(prefix: Prefix, unit: str | None) -> Prefix:

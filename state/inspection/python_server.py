@@ -19,12 +19,12 @@ _EXIT = re.compile(r"exit(?:ed)?(?: with)?[ _]?(?:code|status)\W{1,3}(?P<code>-?
 _TORCH_WARNING = re.compile(r"\[(?:rank\d+\]:\[)?[WI]\d{4} ")
 
 
-def access(text: str) -> Iterator[Event]:
-    """What one answered request says: that somebody is at work, and whether the server failed it."""
+def access(text: str, *, weak: bool) -> Iterator[Event]:
+    """What one answered request says: that somebody is at work (`weak`: anybody), and whether the server failed it."""
     found = _ACCESS.search(text)
     if found is None:
         return
-    yield Alive(weak=True)
+    yield Alive(weak=weak)
     status = int(found["status"])
     if (status >= 500 or status == 429) and _GENERATING.search(found["path"]):
         yield Noticed("request-errors", quote(text))

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from state.inspection.events import Event
 from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
+from state.inspection.shapes import Slot
 
 Located = tuple[int, Event]
 """An event and the line of the input that it stands on."""
@@ -38,6 +39,11 @@ class Sample:
 class LineReader(Protocol):
     """Follows the lines of one source; keeps what a traceback needs and no more."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether a traceback is open, so that the next line may belong to it."""
+        ...
+
     def read(self, line: Line) -> Sequence[Located]: ...
 
     def pending(self) -> Sequence[Located]:
@@ -59,6 +65,10 @@ class Reading(Protocol):
 
     def stream(self, line: bytes) -> str:
         """Names a server of its own that may share the source, such as a router; empty for the engine itself."""
+        ...
+
+    def slots(self, line: bytes) -> Sequence[Slot]:
+        """The pieces of a line that may differ without changing what it means, and the fields of a decode record."""
         ...
 
     def remedy(self, code: str) -> str:

@@ -1,6 +1,10 @@
 """Throughput and queue depth over decode records, for each data-parallel rank, then summed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import pairwise
 
 from state.inspection.events import Decoded
 from state.inspection.report import Queue, Throughput
@@ -20,6 +24,35 @@ class _Rank:
     running: int | None = None
     queued: int | None = None
 
+    def take(self, speeds: list[float], times: list[float]) -> None:
+        """Speeds in order with their times, if they have any; the first of each burst is left out."""
+        first = not self.begun or (bool(times) and self.last_time is not None and times[0] - self.last_time > GAP_S)
+        self.begun = True
+        if times:
+            gaps = [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]
+            for index in reversed(gaps):
+                del speeds[index]
+            self.last_time = times[-1]
+        if first:
+            del speeds[0]
+        if speeds:
+            self.count += len(speeds)
+            self.total += sum(speeds)
+            self.high = max(self.high, max(speeds))
+
+
+@lru_cache(maxsize=4096)
+def _minute(stamp: bytes) -> float:
+    try:
+        return datetime.fromisoformat(stamp.decode("ascii")).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def seconds_of(clock: bytes) -> float:
+    """`2026-10-03 11:20:41` as seconds; there is no time zone, so only differences mean anything."""
+    return _minute(clock[:16]) + int(clock[17:])
+
 
 @dataclass(slots=True)
 class Load:
@@ -38,6 +71,21 @@ class Load:
         if record.queued is not None:
             rank.queued = max(rank.queued or 0, record.queued)
         self._throughput(rank, record)
+
+    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
+        """The same for many records of one rank, none of them a drain tail."""
+        rank = self.ranks.get(like.group)
+        if rank is None:
+            rank = self.ranks[like.group] = _Rank(like.member)
+        if rank.member != like.member:
+            return
+        if running := columns.get("running"):
+            rank.running = max(rank.running or 0, max(map(int, set(running))))
+        if queued := columns.get("queued"):
+            rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
+        speeds = columns.get("throughput")
+        if speeds:
+            rank.take(list(map(float, speeds)), [seconds_of(clock) for clock in columns.get("clock", ())])
 
     @staticmethod
     def _throughput(rank: _Rank, record: Decoded) -> None:

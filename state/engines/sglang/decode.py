@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from state.inspection.events import Alive, Decoded, Event, Noticed, RoleSeen
+from state.inspection.shapes import Slot, digit_slots
 from state.inspection.text import quote
 
 _HEAD = re.compile(r"(?P<kind>Prefill|Decode) batch(?: \[(?P<iteration>\d+)\])?[.,] ")
@@ -120,3 +121,51 @@ def _saturation(fields: Mapping[str, str], text: str) -> tuple[Event, ...]:
         if value[:1].isdigit() and float(value.rstrip("%")) >= SATURATED * (100.0 if value.endswith("%") else 1.0):
             return (Noticed("pool-saturated", quote(text)),)
     return ()
+
+
+_STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)((?:\.\d{1,6})?)((?: [A-Z_]{2,8}\d+)*)\] ")
+_VALUE = re.compile(rb"(?P<name>[#A-Za-z][^:,]{0,60}?): (?P<value>\d+(?:\.\d+)?)(?=,|\s*$)")
+_CAPTURED = {
+    b"#running-req": ("running", b"[0-9]++"),
+    b"#queue-req": ("queued", b"[0-9]++"),
+    b"accept len": ("length", b"[1-9][0-9]*+\\.[0-9]++"),
+    b"accept rate": ("rate", b"(?:0\\.[0-9]++|1\\.0++)"),
+    b"gen throughput (token/s)": ("throughput", b"[0-9]++\\.[0-9]++"),
+}
+_STRICT = {
+    b"#token": b"[1-9][0-9]*+",
+    b"#full token": b"[1-9][0-9]*+",
+    b"#retracted-req": b"0++",
+    b"#accepted": b"",
+    b"#draft": b"",
+    b"spec_accept": b"",
+    b"output throughput (token/s)": b"",
+}
+"""Fields that only mean nothing in these forms; a record with one of the empty ones is always read in full."""
+
+
+def batch_slots(line: bytes) -> list[Slot]:
+    """What varies in a line: digits, the clock, and the values of a batch record as long as they are unremarkable."""
+    stamp = _STAMP.match(line)
+    start = stamp.end() if stamp else 0
+    clock = [Slot(stamp.start(1), stamp.end(1), b"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", "clock")] if stamp else []
+    if stamp and stamp[2]:
+        clock.append(Slot(stamp.start(2), stamp.end(2), b"\\.[0-9]++"))
+    if b" batch" not in line[start : start + 16]:
+        return [*clock, *digit_slots(line, start)]
+    named: set[str] = set()
+    return [*clock, *(_slot(found, named) for found in _VALUE.finditer(line, start))]
+
+
+def _slot(found: re.Match[bytes], named: set[str]) -> Slot:
+    name, value = found["name"].strip(), found["value"]
+    place = found.start("value"), found.end("value")
+    if name.endswith(b"usage"):
+        return Slot(*place, b"0\\.(?:[0-8][0-9]|9[0-7])")
+    if name in _STRICT:
+        return Slot(*place, _STRICT[name] or re.escape(value))
+    field, pattern = _CAPTURED.get(name, ("", b"[0-9]++(?:\\.[0-9]++)?"))
+    if field in named:
+        field = ""
+    named.add(field)
+    return Slot(*place, pattern, field)

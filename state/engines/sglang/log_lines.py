@@ -110,7 +110,11 @@ class SglangLines:
         before = [_located(cause) for cause in (self._ended,) if cause]
         if " batch" in text[:16] and (batch := read_batch(text, ranks, time, whole=line.whole)):
             return before + [(number, event) for event in batch]
-        return before + [(number, event) for event in self._events(raw, text, ranks, number)]
+        return before + [(number, event) for event in self._events(raw, text, ranks, own=found is not None)]
+
+    @property
+    def busy(self) -> bool:
+        return self._tracebacks.is_open
 
     def pending(self) -> Sequence[Located]:
         cause = self._tracebacks.peek()
@@ -130,7 +134,7 @@ class SglangLines:
         belongs, self._ended = self._tracebacks.take(text, number, prefixed=prefixed)
         return [] if belongs else None
 
-    def _events(self, raw: bytes, text: str, ranks: str, number: int) -> Iterator[Event]:
+    def _events(self, raw: bytes, text: str, ranks: str, *, own: bool) -> Iterator[Event]:
         if text.startswith(_QUIET):
             return
         text = text if len(text) < LONGEST_LINE else text[:LONGEST_LINE]
@@ -142,7 +146,7 @@ class SglangLines:
             yield from oddities(raw, text)
             return
         if b"HTTP/" in raw:
-            yield from access(text)
+            yield from access(text, weak=not own)
         for needle, handler in self._handlers:
             if needle in raw:
                 yield from handler(text, ranks)

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from state.engines.sglang.answer import read_answer
+from state.engines.sglang.decode import batch_slots
 from state.engines.sglang.failures import remedy
 from state.engines.sglang.log_lines import ROUTER_MARKS, SglangLines
 from state.engines.sglang.metrics import read_metrics
 from state.engines.sglang.server_info import read_server_info
 from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
 from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
+from state.inspection.shapes import Slot
 
 _STRONG = (
     b"server_args=ServerArgs(", b"server_args={", b"The server is fired up and ready to roll", b"sglang serve: error",
@@ -34,6 +36,9 @@ class SglangReading:
 
     def stream(self, line: bytes) -> str:
         return "router" if any(mark in line for mark in ROUTER_MARKS) else ""
+
+    def slots(self, line: bytes) -> Sequence[Slot]:
+        return batch_slots(line)
 
     def remedy(self, code: str) -> str:
         return remedy(code)

@@ -116,6 +116,10 @@ class VllmLines:
         located += [(number, event) for event in events]
         return [] if located and len(located) == 1 and isinstance(located[0][1], PidSeen) else located
 
+    @property
+    def busy(self) -> bool:
+        return any(tracebacks.is_open for tracebacks in self._tracebacks.values())
+
     def pending(self) -> Sequence[Located]:
         causes = [tracebacks.peek() for tracebacks in self._tracebacks.values()]
         return [(cause.line, cause.failed) for cause in causes if cause]
@@ -149,7 +153,7 @@ class VllmLines:
         elif b"config: " in raw or b"args: " in raw:
             yield from self._arguments(raw, text)
         elif b"HTTP/" in raw:
-            yield from access(text)
+            yield from access(text, weak=not tag)
         else:
             yield from self._words(raw, text, tag)
         yield from oddities(raw, text)

@@ -9,6 +9,7 @@ from state.engines.vllm.metrics import read_metrics
 from state.engines.vllm.server_info import read_answer, read_server_info
 from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
 from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
+from state.inspection.shapes import Slot, digit_slots
 
 _STRONG = (
     b"vLLM API server version", b"SpecDecoding metrics:", b"Speculative metrics:", b"LLM engine (v", b"(APIServer pid=", b"(EngineCore",
@@ -31,6 +32,10 @@ class VllmReading:
 
     def stream(self, line: bytes) -> str:
         return ""
+
+    def slots(self, line: bytes) -> Sequence[Slot]:
+        tag = line.find(b")") + 1 if line[:1] == b"(" else 0
+        return digit_slots(line, tag)
 
     def remedy(self, code: str) -> str:
         return remedy(code)

@@ -19,7 +19,7 @@ from state.steps import (
     Step,
     StopService,
 )
-from state.target import Target
+from state.target import Target, started_by
 
 
 class Plan(Value):
@@ -102,7 +102,7 @@ def restart_reason(desired: Revision, observed: Observation) -> str:
         return "systemd has not read the unit file since it changed"
     if observed.argv is None:
         return f"{observed.unit.name} is {observed.unit.active_state}, but runs no process that can be read"
-    if observed.argv != desired.argv:
+    if not started_by(observed.argv, desired.argv):
         return "the running process was started with other arguments"
     return ""
 

@@ -287,6 +287,7 @@ def test_a_new_file_is_removed_by_its_inverse() -> None:
             "systemd has not read the unit file since it changed",
             id="daemon-reload",
         ),
+        pytest.param(observation(argv=("/usr/bin/python3", "-S", *NEW_ARGV[1:])), "", id="runs behind a wrapper"),
         pytest.param(
             observation(argv=OLD_ARGV), "the running process was started with other arguments", id="arguments"
         ),

@@ -57,12 +57,23 @@ def write_layer(layer: Path, tree: Path, name: str, public_key: str, furnishing:
         settings=furnishing.settings,
         interpreter="/usr/bin/python3",
     )
+    _make_venv(layer, tree)
     _put(layer, UNIT_FILE, furnishing.unit)
     if furnishing.enabled:
         wanted = layer / "etc/systemd/system/multi-user.target.wants" / UNIT
         wanted.parent.mkdir(parents=True, exist_ok=True)
         wanted.symlink_to(UNIT_FILE)
     return public
+
+
+def _make_venv(layer: Path, tree: Path) -> None:
+    """Give the engine a virtual environment as real ones have: its `python` is a link, and stays the process's name."""
+    version = next((tree / "usr/lib").glob("python3.*")).name
+    _put(layer, "/opt/sglang/pyvenv.cfg", "home = /usr/bin\n")
+    _put(layer, f"/opt/sglang/lib/{version}/site-packages/sglang.pth", "/opt/sglang/site\n")
+    program = layer / "opt/sglang/bin/python"
+    program.rename(program.with_name("python-wrapper"))
+    program.symlink_to("/usr/bin/python3")
 
 
 def _authorize(layer: Path, tree: Path, public_key: str) -> None:

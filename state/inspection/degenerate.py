@@ -18,11 +18,21 @@ def is_degenerate(text: str) -> bool | None:
 
 
 def _loops(text: str, period: int) -> bool:
-    """Whether a run of the given period covers enough of the text."""
-    wanted = max(period * _REPEATS, int(len(text) * _SHARE))
-    run = 0
-    for index in range(period, len(text)):
-        run = run + 1 if text[index] == text[index - period] else 0
-        if run + period >= wanted:
-            return True
-    return False
+    """Whether a run of the given period covers enough of the text.
+
+    Such a run is `needed` comparisons long, so it holds one of the places that are multiples of `needed`: only those
+    are looked at, each to both sides as far as it goes.
+    """
+    needed = max(period * _REPEATS, int(len(text) * _SHARE)) - period
+    return any(_run(text, period, place) >= needed for place in range(period, len(text), needed))
+
+
+def _run(text: str, period: int, place: int) -> int:
+    """How many characters in a row, `place` among them, equal the one a period before."""
+    end = place
+    while end < len(text) and text[end] == text[end - period]:
+        end += 1
+    start = place
+    while start > period and text[start - 1] == text[start - 1 - period]:
+        start -= 1
+    return end - start if end > place else 0

@@ -149,7 +149,7 @@ def _data(target: Target) -> Iterator[Claim]:
             relation="equals",
             expected=ranks(target),
             source="engine log",
-            remedy="the draft was not loaded everywhere: check speculative_draft_model_path and the checkpoint",
+            remedy="the draft was not loaded on every rank: check speculative_draft_model_path and the checkpoint",
         )
         yield Claim(
             name="draft-even",

@@ -1,6 +1,7 @@
 """Whole blocks of a file at once: lines of learned shapes in one pass, every other line by the full reading."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from state.inspection.boot import BootState
 from state.inspection.events import Decoded
@@ -11,12 +12,27 @@ _CHUNK = 256
 """Lines that are read in full before learned shapes are tried again."""
 
 
-class Bulk:
-    """`feed` reads one line in full and says what it took; `clock` turns a captured time into seconds."""
+@dataclass(slots=True)
+class _Waiting:
+    """Matches of one block that have not been taken yet: those from `start` to before `stop`."""
 
-    def __init__(self, feed: Callable[[bytes], Taken | None], count: Callable[[int], None]) -> None:
+    parts: Sequence[bytes | None]
+    step: int
+    records: tuple[tuple[Shape, int], ...]
+    start: int = 0
+    stop: int = 0
+
+
+class Bulk:
+    """`feed` reads one line in full and says what it took, `count` passes over lines, `speaks` tells an engine's own lines."""
+
+    def __init__(
+        self, feed: Callable[[bytes], Taken | None], count: Callable[[int], None], speaks: Callable[[bytes], bool]
+    ) -> None:
         self._feed = feed
         self._count = count
+        self._speaks = speaks
+        self._waiting = _Waiting((), 1, ())
         self._shapes = Shapes()
         self._boots: dict[bytes, BootState] = {}
         self._busy = True
@@ -34,11 +50,14 @@ class Bulk:
                 block = self._split(block, pattern.split(block))
 
     def _read(self, line: bytes) -> None:
+        if self._speaks(line):
+            self._flush()
         taken = self._feed(line)
         if taken is None:
             self._busy = False
             return
         if taken.changed:
+            self._flush()
             self._shapes.forget()
             self._boots.clear()
         self._busy = taken.busy
@@ -49,45 +68,47 @@ class Bulk:
         record = next((event for event in taken.events if isinstance(event, Decoded)), None)
         shape = shape_of(line, taken.at, taken.words, taken.slots(), record)
         if shape is not None and (record is None or taken.boot is not None):
-            self._shapes.learn(shape)
+            self._shapes.learn(shape, line)
             if taken.boot is not None:
                 self._boots[shape.pattern] = taken.boot
 
     def _split(self, block: bytes, parts: Sequence[bytes | None]) -> bytes:
-        """Takes the lines that matched, reads the others; the rest of the block where these changed what is known."""
-        step = self._shapes.step
-        records = self._shapes.records
-        others = parts[::step]
-        done = lines = 0
+        """Takes the lines that matched, reads the others; the rest of the block where these changed what is known.
+
+        Matches are counted at once and taken together, before the next line that could speak of the same figures.
+        """
+        others = parts[:: self._shapes.step]
+        lines = counted = 0
+        self._waiting = _Waiting(parts, self._shapes.step, self._shapes.records)
         for index, text in enumerate(others):
             if not text:
                 continue
-            self._matched(parts, step, records, done, index)
-            lines += index - done
-            done = index
-            unread = text.split(b"\n")
-            unread.pop()
-            for line in unread:
-                before = self._shapes
+            self._count(index - counted)
+            lines += index - counted
+            counted = self._waiting.stop = index
+            for line in text.split(b"\n")[:-1]:
                 self._read(line)
                 lines += 1
-                if self._busy or before.pattern() is None:
+                if self._busy or self._shapes.empty:
+                    self._flush()
                     return block.split(b"\n", lines)[lines]
-        self._matched(parts, step, records, done, len(others) - 1)
+        self._count(len(others) - 1 - counted)
+        self._waiting.stop = len(others) - 1
+        self._flush()
         return b""
 
-    def _matched(
-        self, parts: Sequence[bytes | None], step: int, records: tuple[tuple[Shape, int], ...], start: int, stop: int
-    ) -> None:
-        """The matches from `start` to before `stop`: those of records go to their boots, column by column."""
-        if stop <= start:
+    def _flush(self) -> None:
+        """The waiting matches go to their boots, column by column."""
+        waiting, stop = self._waiting, self._waiting.stop
+        if stop <= waiting.start:
             return
-        self._count(stop - start)
-        for shape, group in records:
+        for shape, group in waiting.records:
+            first, last = waiting.start * waiting.step + group, stop * waiting.step
             columns = [
-                [value for value in parts[start * step + group + offset : stop * step : step] if value is not None]
+                [value for value in waiting.parts[first + offset : last : waiting.step] if value is not None]
                 for offset in range(len(shape.fields))
             ]
-            if columns and columns[0]:
-                assert shape.record is not None
-                self._boots[shape.pattern].take_records(shape.record, dict(zip(shape.fields, columns, strict=True)))
+            if shape.record is not None and columns and columns[0]:
+                fields = dict(zip(shape.fields, columns, strict=True))
+                self._boots[shape.pattern].take_records(shape.record, fields)
+        waiting.start = stop

@@ -45,7 +45,7 @@ class LogReader:
         self._number = 0
         self._rest: list[bytes] = []
         self._taken: Taken | None = None
-        self._bulk = Bulk(self._feed, self._count)
+        self._bulk = Bulk(self._feed, self._count, self._speaks)
         self._recognised = False
 
     @property
@@ -107,6 +107,9 @@ class LogReader:
 
     def _count(self, lines: int) -> None:
         self._number += lines
+
+    def _speaks(self, line: bytes) -> bool:
+        return any(reading.evidence(line) == STRONG for reading in self._readings)
 
     def feed_record(self, record: JournalRecord) -> None:
         """One decoded journal record; its lines count as one line of input."""

@@ -19,7 +19,7 @@ _SIGHTINGS = 3
 _DIGITS = re.compile(rb"[0-9]+")
 _STATUS = re.compile(rb'" [0-9]{3}')
 _JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID)" ?: ?"[^"\\]*"')
-_UNSURE = (b"GB", b"GiB", b"SIMULATE", b"\\")
+_UNSURE = (b"GB", b"GiB", b"SIMULATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def learnable(words: bytes, events: Sequence[Event]) -> bool:
 
 
 def shape_of(line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: Decoded | None) -> Shape | None:
-    """The shape of a whole line whose words begin at `at`; None where the pattern does not even match its own line."""
+    """The shape of a whole line whose words begin at `at`; None where its slots overlap."""
     fields: list[str] = []
     pieces = [_head(line[:at])]
     end = 0
@@ -76,10 +76,7 @@ def shape_of(line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: 
         fields += [named] if named else []
         end = slot.end
     pieces += [re.escape(words[end:]), _tail(line[at + len(words) :])]
-    pattern = b"".join(pieces)
-    if re.fullmatch(pattern, line) is None:
-        return None
-    return Shape(pattern, tuple(fields), record)
+    return Shape(b"".join(pieces), tuple(fields), record)
 
 
 def _head(head: bytes) -> bytes:
@@ -118,8 +115,8 @@ class Shapes:
         self.records: tuple[tuple[Shape, int], ...] = ()
         self.step = 1
 
-    def learn(self, shape: Shape) -> None:
-        """Counts a sighting; a shape is used from its third one on."""
+    def learn(self, shape: Shape, line: bytes) -> None:
+        """Counts a sighting; a shape is used from its third one on, if it takes the line that it was made of."""
         if shape.pattern in self._shapes or len(self._shapes) >= MOST_SHAPES:
             return
         if shape.record is not None and sum(s.record is not None for s in self._shapes.values()) >= MOST_RECORDS:
@@ -128,9 +125,13 @@ class Shapes:
             self._sightings.clear()
         count = self._sightings.get(shape.pattern, 0) + 1
         self._sightings[shape.pattern] = count
-        if count >= _SIGHTINGS:
+        if count == _SIGHTINGS and re.fullmatch(shape.pattern, line) is not None:
             self._shapes[shape.pattern] = shape
             self._dirty = True
+
+    @property
+    def empty(self) -> bool:
+        return not self._shapes
 
     def forget(self) -> None:
         """Boots have changed: which boot a line belongs to has to be found out anew."""

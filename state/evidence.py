@@ -41,6 +41,11 @@ class Evidence:
         found = self.json(name)
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
+    def pids(self, name: str) -> list[int] | None:
+        """A JSON list of PIDs; None where there is none, or anything else in it."""
+        found = self.json(name)
+        return found if isinstance(found, list) and all(type(pid) is int for pid in found) else None
+
     def cite(self, *names: str) -> tuple[str, ...]:
         return tuple(self.digests[name] for name in names if name in self.digests)
 
@@ -113,9 +118,9 @@ def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:
 
 
 def _ownership(evidence: Evidence) -> Iterator[Fact]:
-    pids, listening = evidence.json(PROCESSES), evidence.json(LISTENERS)
+    pids, listening = evidence.pids(PROCESSES), evidence.pids(LISTENERS)
     value, text = None, ""
-    if isinstance(pids, list) and isinstance(listening, list) and listening:
+    if pids is not None and listening:
         strangers = sorted(set(listening) - set(pids) - {0})
         value = False if strangers else None if 0 in listening else True
         text = f"the port is held by PID {', '.join(map(str, strangers or listening))}"

@@ -141,7 +141,7 @@ def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
         cite, count = evidence.cite(ANSWERS), len(answers)
         right = sum(bool(a.get("right")) for a in answers)
         wrong = next((a for a in answers if not a.get("right")), None)
-        text = f"{right} of {count} right" + (f"; {wrong['prompt']!r} got {wrong.get('shown', '')!r}" if wrong else "")
+        text = f"{right} of {count} right" + (f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else "")
         yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
     judged = [a for a in requests if a.get("degenerate") is not None]
     if judged:

@@ -136,7 +136,8 @@ async def with_prefect(console: Console, ports: Ports, requested: RolloutRequest
         return await go_on(history, retrying)
     from flows.rollout import shown  # imports Prefect, which takes seconds: not before it is needed
 
-    return await shown(ports, history, requested)
+    await shown(history, requested)
+    return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
 
 
 @asynccontextmanager

@@ -58,11 +58,13 @@ class PrefectHome:
         if self.given:
             return
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.environ.update(environment(self.home, self.port))
+        settings = environment(self.home, self.port)
+        # this process tells its own story: Prefect's words on failed tasks would only repeat it
+        os.environ.update(settings | {"PREFECT_LOGGING_LEVEL": "CRITICAL"})
         with (self.home / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port),
-                stdin=DEVNULL, stdout=log, stderr=STDOUT, start_new_session=True,
+                stdin=DEVNULL, stdout=log, stderr=STDOUT, start_new_session=True, env={**os.environ, **settings},
             )  # fmt: skip
 
     async def answers(self, timeout_s: float = START_S) -> bool:

@@ -5,56 +5,54 @@ Importing this module imports Prefect, which takes seconds: the command line doe
 
 from contextlib import suppress
 
+import httpx
 from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.exceptions import PrefectException
+from prefect.states import Completed, Failed
 
 from flows import requests
 from flows.history import History
-from flows.ports import Ports
 from flows.prefect_skin import prefect_skin, shown_as_done
 from flows.session import begin, go_on
 from flows.settings import Settings
 from flows.wiring import wired
-from state.errors import InterlockError
 from state.events import Purpose, RolloutRequested
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
 
 
-class EndedBadlyError(InterlockError):
-    """A rollout that did not end as wished: the flow run is shown as failed, with the sentence of its end."""
-
-    def __init__(self, ended: Rollout) -> None:
-        concluded = ended.concluded
-        super().__init__(concluded.summary if concluded else "it has not ended")
-
-
 @flow(name="rollout", flow_run_name="rollout {reason}", persist_result=False, log_prints=False)
-async def rollout(manifest: str, reason: str = "started from Prefect") -> str:
+async def rollout(manifest: str, reason: str = "started from Prefect") -> State[str]:
     """Take a service to the revision that `manifest` (YAML text) describes; prove it, or put the old one back.
 
-    Returns the rollout's id. Fails if the rollout did not promote.
+    Its state says how it ended, its data the rollout's id. It fails if the rollout did not promote.
     """
     return await _from_manifest(manifest, "rollout", reason)
 
 
 @flow(name="verify", persist_result=False, log_prints=False)
-async def verify(manifest: str, reason: str = "started from Prefect") -> str:
+async def verify(manifest: str, reason: str = "started from Prefect") -> State[str]:
     """Judge what runs now by the claims of `manifest` (YAML text), changing nothing."""
     return await _from_manifest(manifest, "verify", reason)
 
 
 @flow(name="rollback", flow_run_name="rollback {service}", persist_result=False, log_prints=False)
-async def rollback(service: str, to: str = "", reason: str = "started from Prefect") -> str:
+async def rollback(service: str, to: str = "", reason: str = "started from Prefect") -> State[str]:
     """Take a service back to its last proven revision before the present one.
 
     With `to`, to the one whose digest begins with it.
     """
     async with wired(Settings()) as (ports, _):
-        return _id(await begin(ports, await requests.to_proven(ports, service, None, to, reason), prefect_skin))
+        requested = await requests.to_proven(ports, service, None, to, reason)
+        return _state(await begin(ports, requested, prefect_skin))
 
 
-async def shown(ports: Ports, history: History, requested: RolloutRequested) -> Rollout:
-    """Drive a rollout that is under way inside a flow run of its own, for the command line."""
+async def shown(history: History, requested: RolloutRequested) -> None:
+    """Drive a rollout that is under way inside a flow run of its own, for the command line.
+
+    Prefect's own failures (its server is gone) end this early at most; the history says how far the rollout came.
+    """
 
     @flow(
         name=requested.purpose,
@@ -63,24 +61,30 @@ async def shown(ports: Ports, history: History, requested: RolloutRequested) -> 
         log_prints=False,
         validate_parameters=False,
     )
-    async def continued(service: str, revision: str, rollout: str) -> None:
+    async def continued(service: str, revision: str, rollout: str) -> State[str]:
         await shown_as_done(history)
-        ended = await go_on(history, prefect_skin)
-        if ended.concluded is None or ended.concluded.exit_code:
-            raise EndedBadlyError(ended)
+        return _state(await go_on(history, prefect_skin))
 
-    with suppress(EndedBadlyError):
-        await continued(service=requested.service, revision=requested.revision.short, rollout=requested.rollout)
-    return history.rollout
+    with suppress(PrefectException, httpx.HTTPError, RuntimeError):
+        await continued(
+            service=requested.service,
+            revision=requested.revision.short,
+            rollout=requested.rollout,
+            return_state=True,
+        )
 
 
-async def _from_manifest(text: str, purpose: Purpose, reason: str) -> str:
+async def _from_manifest(text: str, purpose: Purpose, reason: str) -> State[str]:
     manifest = load_manifest(text, "manifest")
     async with wired(Settings()) as (ports, _):
-        return _id(await begin(ports, requests.from_manifest(ports, manifest, purpose, reason), prefect_skin))
+        return _state(await begin(ports, requests.from_manifest(ports, manifest, purpose, reason), prefect_skin))
 
 
-def _id(ended: Rollout) -> str:
-    if ended.concluded is None or ended.concluded.exit_code or ended.requested is None:
-        raise EndedBadlyError(ended)
-    return ended.requested.rollout
+def _state(ended: Rollout) -> State[str]:
+    """Completed or Failed, with the sentence of the rollout's end; a state, so that no traceback is shown for it."""
+    concluded, requested = ended.concluded, ended.requested
+    name = requested.rollout if requested else ""
+    if concluded is None:
+        return Failed(message="it has not ended", data=name)
+    made = Failed if concluded.exit_code else Completed
+    return made(name=concluded.outcome, message=concluded.summary, data=name)

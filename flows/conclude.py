@@ -1,13 +1,14 @@
 """Ending a rollout: taking down the guards, recording what was proven, saying how it ended, giving the lease back."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from flows.history import stream_of
 from flows.lease import release as release_leases
 from flows.ports import Ports
 from flows.work import Work
 from state.claims import Verdict
-from state.errors import VersionConflict
+from state.errors import InterlockError, VersionConflict
 from state.events import Ending, ErrorFacts, Event, LeaseReleased, RolloutConcluded, encode
 from state.leases import RevisionProven, proven
 from state.next_action import begun_steps, with_trouble
@@ -146,9 +147,10 @@ async def _record_proven(work: Work) -> None:
 async def _forget(work: Work) -> None:
     """Let systemd forget the transient units of this rollout: their results are in the history."""
     for name in sorted({step.host for _, step in begun_steps(work.rollout)}):
-        fence = Fence(work.requested.rollout, 0)
+        fence = Fence(work.requested.rollout, 0, work.rollout.revivals)
         keys = [key for key in work.rollout.attempts if key.startswith(("do:", "undo:"))]
-        await forget_units(work.hosts[name], [fence.unit(key) for key in keys])
+        with suppress(InterlockError):  # tidiness; no reason to hold up an end that is reached
+            await forget_units(work.hosts[name], [fence.unit(key) for key in keys])
 
 
 def _next_argvs(work: Work) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from flows.ports import Hosts, Ports
-from state.errors import FencedOut, InterlockError, VersionConflict
+from state.errors import FencedOut, HostReverted, InterlockError, VersionConflict
 from state.events import LeaseTaken, RolloutRequested, encode
 from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of
 from state.manifest.model import HostSpec
-from tasks.mark import mark
+from tasks.mark import has_reverted, mark
 
 
 def subjects(requested: RolloutRequested) -> Mapping[str, tuple[str, ...]]:
@@ -41,6 +41,8 @@ async def take(ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str
 async def _take(
     ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int, again: bool
 ) -> LeaseTaken:
+    if again and key != "lease:reverted":
+        await _refuse_reverted(hosts, requested)
     fencing: dict[str, int] = {}
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream, names in subjects(requested).items():
@@ -55,6 +57,14 @@ async def _take(
         fencing=fencing,
         reverted=reverted if again else (),
     )
+
+
+async def _refuse_reverted(hosts: Hosts, requested: RolloutRequested) -> None:
+    """Raises HostReverted while the mark that says so is still there: it is written over only once that is recorded."""
+    for names in subjects(requested).values():
+        for name in names:
+            if await has_reverted(hosts[name]):
+                raise HostReverted(name)
 
 
 async def renew(ports: Ports, requested: RolloutRequested) -> None:

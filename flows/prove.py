@@ -22,7 +22,7 @@ async def await_readiness(work: Work) -> Event:
         work.host,
         work.engine,
         target_of(work.plan, work.action.side),
-        started_of(work.rollout, work.action.side),
+        await _started(work),
         timeout_s=work.revision.readiness_timeout_s,
         progress=work.ports.watch.progress,
         clock=work.ports.clock,
@@ -39,7 +39,7 @@ async def await_readiness(work: Work) -> Event:
 
 async def verify(work: Work) -> Event:
     """Traffic and reading; what cannot be read is left out, and judged as unknown."""
-    started = started_of(work.rollout, work.action.side) if work.rollout.service else await _running(work)
+    started = await _started(work)
     target = target_of(work.plan, work.action.side)
     items = await gather(work.host, work.gpu_host, work.engine, target, started, work.action.round)
     return EvidenceGathered(
@@ -125,7 +125,9 @@ def started_of(rollout: Rollout, side: Side) -> Started:
     )
 
 
-async def _running(work: Work) -> Started:
-    """What runs now, for a verification that changes nothing."""
+async def _started(work: Work) -> Started:
+    """The newest start in the history; what runs now where there is none: nothing was changed, or the host's timer did."""
+    if "invocation" in work.rollout.service:
+        return started_of(work.rollout, work.action.side)
     unit = await observe_unit(work.host, work.revision.unit)
     return Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)

@@ -36,13 +36,19 @@ async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollou
     """Go on with a rollout that another orchestrator left. Raises NotFound, HistoryCorrupt."""
     history = History(ports, rollout_id)
     rollout = await history.load()
-    if unfinished(rollout):
+    if not rollout.ended or is_stranded(rollout):
         await history.record(RolloutResumed(session=rollout.session + 1, actor=ports.holder))
     return await go_on(history, skin)
 
 
 def unfinished(rollout: Rollout) -> bool:
+    """Whether this session has something left to do; `Rollout.ended` says whether any session has."""
     return next_action(rollout) is not None
+
+
+def is_stranded(rollout: Rollout) -> bool:
+    """Going on with a stranded rollout tries the whole way back again: a person has mended something meanwhile."""
+    return rollout.concluded is not None and rollout.concluded.outcome == "stranded"
 
 
 async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollout:

@@ -52,7 +52,7 @@ class Work:
         return self.hosts[self.revision.gpu_host] if self.revision.gpu_host else None
 
     def fence(self, host: str) -> Fence:
-        return Fence(self.requested.rollout, self.rollout.fencing[host])
+        return Fence(self.requested.rollout, self.rollout.fencing[host], self.rollout.revivals)
 
 
 async def keep(store: EvidenceStore, items: Items) -> dict[str, EvidenceItem]:

@@ -38,7 +38,12 @@ def _wanted(rollout: Rollout) -> Action | None:
     rollout = with_trouble(rollout)
     if rollout.trouble:
         return _backward(rollout, rollout.trouble)
-    return next((a for a in forward(rollout) if a.key not in rollout.done), None)
+    return next((a for a in forward(rollout) if a.key not in rollout.done and not _dispensable(rollout, a)), None)
+
+
+def _dispensable(rollout: Rollout, action: Action) -> bool:
+    """Evidence that cannot be frozen is missed, but turns no proven revision back."""
+    return action.kind == "freeze" and rollout.failed(action.key, attempt_limit(rollout)) is not None
 
 
 def with_trouble(rollout: Rollout) -> Rollout:
@@ -50,9 +55,9 @@ def with_trouble(rollout: Rollout) -> Rollout:
 def _failure(rollout: Rollout) -> Trouble | None:
     for action in _way(rollout):
         error = rollout.failed(action.key, attempt_limit(rollout))
-        if error and (action.kind != "conclude" or error.code in _NO_LONGER_OURS):
+        if error and (action.kind not in ("conclude", "freeze") or error.code in _NO_LONGER_OURS):
             return Trouble(action.key, error)
-        if action.key not in rollout.done:
+        if action.key not in rollout.done and not (error and action.kind == "freeze"):
             return None
         if action.kind == "judge" and (doubt := _doubt(rollout, action)):
             return Trouble(action.key, doubt)
@@ -166,7 +171,7 @@ def backward(rollout: Rollout) -> Iterator[Action]:
         yield renewed
     if begun and _reverted(rollout):
         yield actions.lease("reverted")
-    if outage:
+    if outage or (begun and _reverted(rollout)):  # the host's timer restarts the service, whoever stopped it
         yield actions.freeze()
         for index, step in outage:
             yield actions.step(index, step.kind, "undo")
@@ -221,7 +226,7 @@ def _superseded(rollout: Rollout) -> bool:
 def _ending(rollout: Rollout) -> Ending:
     """The ending of a rollout that left, or put back, everything as it was."""
     begun = begun_steps(rollout)
-    if any(s.role == "outage" for _, s in begun):
+    if any(s.role == "outage" for _, s in begun) or (begun and _reverted(rollout)):
         return "rolled-back"
     if rollout.trouble and rollout.trouble.error.code == "cancelled":
         return "cancelled"

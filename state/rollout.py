@@ -40,7 +40,8 @@ class Trouble:
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
-    `failures` the error of an action's newest attempt, if that attempt failed."""
+    `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often it went on after it
+    had been stranded."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -59,6 +60,7 @@ class Rollout:
     cancelled: str = ""
     concluded: RolloutConcluded | None = None
     released: bool = False
+    revivals: int = 0
 
     def started(self, key: str) -> bool:
         return self.attempts.get(key, 0) > 0
@@ -95,8 +97,7 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
         case RolloutRequested():
             return replace(rollout, requested=event)
         case RolloutResumed():
-            kept = _without(rollout.failures, lambda key, _: key.startswith(("conclude:", "release")))
-            return replace(rollout, session=event.session, failures=kept)
+            return _resumed(rollout, event)
         case CancelRequested():
             return _cancelled(rollout, event)
         case ActionStarted():
@@ -143,6 +144,28 @@ def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
     hosts = ", ".join(event.reverted)
     error = ErrorFacts(code="host-reverted", message=f"{hosts} had restored the old state by its own timer")
     return troubled(taken, event.action, error)
+
+
+def _resumed(rollout: Rollout, event: RolloutResumed) -> Rollout:
+    """A conclusion that failed is tried again; after a stranded end the whole way back is, since a person has mended
+    something meanwhile. The first cause stays."""
+    kept = _without(rollout.failures, lambda key, _: key.startswith(("conclude:", "release")))
+    resumed = replace(rollout, session=event.session, failures=kept)
+    if rollout.concluded is None or rollout.concluded.outcome != "stranded":
+        return resumed
+    return replace(
+        resumed,
+        concluded=None,
+        revivals=rollout.revivals + 1,
+        done={key: fact for key, fact in rollout.done.items() if not _of_the_way_back(key)},
+        attempts={key: count for key, count in rollout.attempts.items() if not _of_the_way_back(key)},
+        failures=_without(kept, lambda key, _: _of_the_way_back(key)),
+        judged={key: judged for key, judged in rollout.judged.items() if not key.startswith("old:")},
+    )
+
+
+def _of_the_way_back(key: str) -> bool:
+    return key.startswith(("undo:", "conclude:", "lease:reverted")) or ":old" in key
 
 
 def _cancelled(rollout: Rollout, event: CancelRequested) -> Rollout:

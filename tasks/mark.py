@@ -13,7 +13,7 @@ async def mark(host: Host, number: int) -> bool:
 
     Raises PrivilegeRefused, HostUnreachable, ArgvFailed.
     """
-    (before,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
+    before = await has_reverted(host)
     lines = [
         must("install", "-d", "-m", "700", "--", STATE_DIR),
         must("sh", "-c", WRITE_VALUE, "sh", f"{FENCE}.new", f"{number}\n"),
@@ -22,7 +22,13 @@ async def mark(host: Host, number: int) -> bool:
     argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
     (done,) = await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
     checked(host.name, argv, done)
-    return before.text.strip() == REVERTED
+    return before
+
+
+async def has_reverted(host: Host) -> bool:
+    """Whether the host's own timer has acted since the mark was written."""
+    (read,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
+    return read.text.strip() == REVERTED
 
 
 async def may_be_root(host: Host) -> None:

@@ -20,13 +20,15 @@ class Fence:
 
     rollout: str
     number: int
+    revivals: int = 0
 
     def line(self) -> Line:
         return must("grep", "-qxF", "--", str(self.number), FENCE)
 
     def unit(self, key: str) -> str:
         """The transient unit's name, the same for every attempt of an action, so that it is joined, never run twice."""
-        return f"interlock-{self.rollout}-{key.replace(':', '-')}.service"
+        again = f"-again{self.revivals}" if self.revivals else ""
+        return f"interlock-{self.rollout}-{key.replace(':', '-')}{again}.service"
 
 
 async def run_sequence(host: Host, fence: Fence, lines: Sequence[Line], *, timeout_s: float = READ_TIMEOUT_S) -> None:
@@ -86,7 +88,7 @@ def _start(unit: str, script: str, timeout_s: float) -> Argv:
         f"--unit={unit}",
         "--property=Type=oneshot",
         "--property=RemainAfterExit=yes",
-        f"--property=TimeoutStartSec={timeout_s:g}",
+        f"--property=TimeoutStartSec={timeout_s:.15g}",
         "--",
         "/bin/sh",
         "-c",

@@ -112,7 +112,7 @@ def _armed(step: ArmTimer, name: str) -> Line:
         "systemd-run",
         "--quiet",
         f"--unit={name}",
-        f"--on-active={step.deadline_s:g}s",
+        f"--on-active={step.deadline_s:.15g}s",
         "--timer-property=AccuracySec=1s",
         "--",
         "/bin/sh",

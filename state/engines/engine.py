@@ -1,17 +1,14 @@
-"""The `Engine` port: what verification needs to know of an engine, and where each engine is registered."""
+"""The `Engine` port: what verification needs to know of an engine, whichever it is."""
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state.claims import Claim, Fact
+from state.engines.registry import NAMES, part
 from state.errors import UsageInvalid
 from state.evidence import Evidence
 from state.target import Target
-
-ENGINES = ("sglang",)
-"""Engines that can be verified; one line an engine, whose knowledge is in `state/engines/NAME/verification.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Reply:
 
 
 class Engine(Protocol):
-    """Pure knowledge of one engine. A third engine is a folder with `verification.ENGINE` and a line in `ENGINES`."""
+    """Pure knowledge of one engine. A third engine is a folder with `verification.ENGINE` and a line in `state.engines.registry`."""
 
     @property
     def kind(self) -> str: ...
@@ -77,8 +74,9 @@ class Engine(Protocol):
 
 
 def engine_for(kind: str) -> Engine:
-    """Raises UsageInvalid for an engine that cannot be verified yet."""
-    if kind not in ENGINES:
-        raise UsageInvalid(f"No engine `{kind}` is known", hint=f"`engine.kind` is one of {', '.join(ENGINES)}")
-    engine: Engine = importlib.import_module(f"state.engines.{kind}.verification").ENGINE
+    """`ENGINE` of `state.engines.KIND.verification`; raises UsageInvalid for an engine that cannot be verified yet."""
+    engine: Engine | None = part(kind, "verification", "ENGINE")
+    if engine is None:
+        known = ", ".join(name for name in NAMES if part(name, "verification", "ENGINE"))
+        raise UsageInvalid(f"Rollouts of engine `{kind}` cannot be proven yet", hint=f"`engine.kind` can be {known}")
     return engine

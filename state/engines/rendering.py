@@ -1,9 +1,9 @@
 """The `Rendering` port: an engine's arguments as the words of its command line, and back."""
 
-import importlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
+
+from state.engines.registry import part
 
 Scalar = str | int | float | bool | None
 ArgumentValue = Scalar | Sequence[str | int | float]
@@ -72,10 +72,5 @@ class Rendering(Protocol):
 
 def rendering_for(kind: str) -> Rendering | None:
     """`RENDERING` of `state.engines.KIND.rendering`; None where there is no such engine."""
-    name = f"state.engines.{kind}.rendering"
-    if not kind.isidentifier() or importlib.util.find_spec(f"state.engines.{kind}") is None:
-        return None
-    if importlib.util.find_spec(name) is None:
-        return None
-    rendering: Rendering = importlib.import_module(name).RENDERING
+    rendering: Rendering | None = part(kind, "rendering", "RENDERING")
     return rendering

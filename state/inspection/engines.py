@@ -1,10 +1,9 @@
-"""The engines whose artefacts can be read. A new engine is its own folder and one line here."""
+"""The engines whose artefacts can be read: those of the registry that have a `reading`."""
 
-from state.engines.sglang.reading import READING as SGLANG
-from state.engines.vllm.reading import READING as VLLM
+from state.engines.registry import NAMES, part
 from state.inspection.reading import Reading
 
-READINGS: tuple[Reading, ...] = (SGLANG, VLLM)
+READINGS: tuple[Reading, ...] = tuple(reading for name in NAMES if (reading := part(name, "reading", "READING")))
 
 
 def readings(engine: str = "auto") -> tuple[Reading, ...]:

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
+from state.engines.registry import NAMES
+
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 _PERCENT = re.compile(r"[+-]?\d+(?:\.\d+)?%")
@@ -21,6 +23,13 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-
 def mistake(sentence: str) -> PydanticCustomError:
     """A validation error whose text is the sentence itself."""
     return PydanticCustomError("manifest", "{sentence}", {"sentence": sentence})
+
+
+def check_engine(value: Any) -> str:
+    """The name of an engine that is known."""
+    if value in NAMES:
+        return str(value)
+    raise mistake(f"{show(value)} is no engine that is known; expected {' or '.join(f'`{name}`' for name in NAMES)}")
 
 
 def parse_duration(value: Any) -> float:

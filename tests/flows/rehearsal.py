@@ -28,26 +28,29 @@ class Killed(BaseException):
 
 @dataclass
 class Fuse:
-    """Counts the moments at which an orchestrator can die, and kills it at the n-th (None: never)."""
+    """Counts the moments at which an orchestrator can die, and kills it at the n-th and ever after (None: never).
+
+    A moment is right after an append or a round trip. Dying before one is the same as dying after the one before it,
+    since nothing outside the orchestrator happens in between.
+    """
 
     at: int | None = None
     passed: int = 0
 
     def moment(self) -> None:
         self.passed += 1
-        if self.at is not None and self.passed == self.at:
+        if self.at is not None and self.passed >= self.at:
             raise Killed
 
 
 class MortalStore(MemoryEventStore):
-    """The store in memory; its caller may die before and after each append."""
+    """The store in memory; its caller may die after each append."""
 
     def __init__(self, now: Callable[[], Any]) -> None:
         super().__init__(now)
         self.fuse = Fuse()
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
-        self.fuse.moment()
         recorded = await super().append(stream, expected_version, events)
         self.fuse.moment()
         return recorded
@@ -55,7 +58,7 @@ class MortalStore(MemoryEventStore):
 
 @dataclass
 class MortalHost:
-    """A host whose caller may die before and after each round trip."""
+    """A host whose caller may die after each round trip."""
 
     inner: Host
     fuse: Fuse
@@ -65,7 +68,6 @@ class MortalHost:
         return self.inner.name
 
     async def run_all(self, argvs: Sequence[Argv], *, timeout_s: float) -> tuple[Completed, ...]:
-        self.fuse.moment()
         done = await self.inner.run_all(argvs, timeout_s=timeout_s)
         self.fuse.moment()
         return done

@@ -16,7 +16,7 @@ _TABLE: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("max-running-requests", r"max[ _-]running[ _-]requests? " + _CHANGED),
         ("draft-tokens", r"speculative_num_(?:draft_tokens|steps) " + _CHANGED + r"|only supports speculative_num_steps == \d+; overriding"),
         ("topk", r"speculative_eagle_topk " + _CHANGED),
-        ("chunked-prefill", r"chunked[ _-]prefill(?:[ _-]size)? " + _CHANGED + r"|turn\w* off? ?(?:the )?-{0,2}chunked[ _-]prefill|disabl\w+ chunked[ _-]prefill|(?:adjust|set)\w* (?:the )?-{0,2}chunked[ _-]prefill[ _-]size"),
+        ("chunked-prefill", r"(?<!mixed[ _-])chunked[ _-]prefill(?:[ _-]size)? " + _CHANGED + r"|turn\w* off? ?(?:the )?-{0,2}chunked[ _-]prefill|disabl\w+ chunked[ _-]prefill|(?:adjust|set)\w* (?:the )?-{0,2}chunked[ _-]prefill[ _-]size"),
         ("mem-fraction", r"mem[ _-]fraction[ _-]static " + _CHANGED + r"|(?:reduc|adjust|lower|set)\w* (?:the )?-{0,2}mem[ _-]fraction[ _-]static(?! (?:to a smaller|or))"),
         ("kv-dtype", r"(?:setting|set|using|chang\w+|forc\w+) (?:the )?(?:-{0,2}kv[ _-]cache[ _-]dtype) (?:to|from)|kv[ _-]cache[ _-]dtype " + _CHANGED),
         ("scheduler-strategy", r"mamba[ _-](?:scheduler|radix[ _-]cache)[ _-]strategy.{0,60}(?:set|adjusted|changed|resolved|falls? back|switch\w*|using|->|to (?:extra_buffer|no_buffer))"
@@ -32,7 +32,7 @@ _TABLE: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )  # fmt: skip
 
 _WORTH = re.compile(
-    rb"(?i:overlap|chunk|radix|running.requests|speculative_|mem.fraction|cache.dtype|strategy|schedule.|parallel|_size |-size |attention.backend|promoting|nextn|deprecat|removed| backend by default)"
+    rb"(?i:overlap|spec v\d|chunk|radix|running.requests|speculative_|mem.fraction|cache.dtype|strategy|schedule.|parallel|_size |-size |attention.backend|promoting|nextn|deprecat|removed| backend by default)"
 )
 _NEVER = re.compile(
     r"endpoint '|DeprecationWarning|FutureWarning|UserWarning|\[transformers\]|^usage:|prefill CUDA graph because"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from state import service_claims
 from state.claims import Claim
-from state.engines.sglang import service_claims
 from state.engines.sglang.flags import release
 from state.target import Target
 

@@ -8,7 +8,7 @@ from state.inspection.events import Decoded
 from state.inspection.shapes import Shape, Shapes, learnable, shape_of
 from state.inspection.taken import Taken
 
-_CHUNK = 256
+_CHUNK = 64
 """Lines that are read in full before learned shapes are tried again."""
 
 
@@ -102,13 +102,47 @@ class Bulk:
         waiting, stop = self._waiting, self._waiting.stop
         if stop <= waiting.start:
             return
-        for shape, group in waiting.records:
-            first, last = waiting.start * waiting.step + group, stop * waiting.step
-            columns = [
-                [value for value in waiting.parts[first + offset : last : waiting.step] if value is not None]
-                for offset in range(len(shape.fields))
-            ]
-            if shape.record is not None and columns and columns[0]:
-                fields = dict(zip(shape.fields, columns, strict=True))
-                self._boots[shape.pattern].take_records(shape.record, fields)
+        matched = [
+            (shape, group, row)
+            for shape, group in waiting.records
+            if (row := self._last_row(group, waiting.start, stop)) is not None
+        ]
+        servers = {(id(self._boots[shape.pattern]), shape.record.group) for shape, _, _ in matched if shape.record}
+        if len(servers) == len(matched):
+            for shape, group, _ in sorted(matched, key=lambda match: match[2]):
+                self._hand_over(shape, group, waiting.start, stop)
+        else:
+            self._in_order([(shape, group) for shape, group, _ in matched], waiting.start, stop)
         waiting.start = stop
+
+    def _last_row(self, group: int, start: int, stop: int) -> int | None:
+        """The last of the matches that is of the shape whose groups begin at `group`."""
+        waiting = self._waiting
+        column = waiting.parts[start * waiting.step + group : stop * waiting.step : waiting.step]
+        return next((start + i for i in range(len(column) - 1, -1, -1) if column[i] is not None), None)
+
+    def _in_order(self, shapes: Sequence[tuple[Shape, int]], start: int, stop: int) -> None:
+        """One rank printed records of several shapes: runs of one shape are taken one after another."""
+        waiting = self._waiting
+        begun = start
+        current: tuple[Shape, int] | None = None
+        for row in range(start, stop):
+            at = row * waiting.step
+            of = next((shape for shape in shapes if waiting.parts[at + shape[1]] is not None), None)
+            if of is not None and of is not current:
+                if current is not None:
+                    self._hand_over(*current, begun, row)
+                begun, current = row, of
+        if current is not None:
+            self._hand_over(*current, begun, stop)
+
+    def _hand_over(self, shape: Shape, group: int, start: int, stop: int) -> None:
+        waiting = self._waiting
+        first, last = start * waiting.step + group, stop * waiting.step
+        columns = [
+            [value for value in waiting.parts[first + offset : last : waiting.step] if value is not None]
+            for offset in range(len(shape.fields))
+        ]
+        if shape.record is not None and columns and columns[0]:
+            fields = dict(zip(shape.fields, columns, strict=True))
+            self._boots[shape.pattern].take_records(shape.record, fields)

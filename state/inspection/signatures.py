@@ -26,7 +26,7 @@ def signature(code: str, needle: str, pattern: str = "", *, exception: bool = Fa
 
 
 _ANCHORS = re.compile(
-    rb"rror|xception|emory|ailed|imeout|imed out|Killed|exit|Segfault|egmentation|SIGSEGV|died|dead|signal|ninja|nvcc|in use"
+    rb"rror|OOM|xception|emory|ailed|imeout|imed out|Killed|exit|Segfault|egmentation|SIGSEGV|died|dead|signal|ninja|nvcc|in use"
     rb"|used by a process|not available|not installed|version|[Ww]atchdog|leak|illegal|closed by|reset by|No such|NCCL|nccl"
     rb"|argument|invalid|mismatch|[Uu]nsupported|not supported|insufficient|stopped|unspecified|assert|FATAL|[Cc]annot|Unable"
     rb"|couldn't|No space|denied|initialized|bind|ddress|ot found|divisible|apture|greater|ncompatible|ncorrect|Unknown|lder"

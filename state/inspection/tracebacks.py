@@ -132,7 +132,7 @@ class Tracebacks:
         if block.context in ("request", "harmless"):
             return None
         if block.context == "warm-up":
-            return Cause(Failed("warm-up-failed", quote(block.last or block.header)), block.line)
+            return Cause(Failed("warm-up-failed", quote(block.last or block.header)), block.last_line or block.line)
         named = block.codes or ([block.fallback] if block.fallback else [])
         for preferred in ("graph-capture-failed", ""):
             for code, text, line in named:

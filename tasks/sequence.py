@@ -13,6 +13,9 @@ from tasks.script import Line, may, must, render_sequence
 
 READ_TIMEOUT_S = 30.0
 
+DESCRIPTION = "A change by interlock"
+"""Of each transient unit. Without one systemd shows the whole script wherever it lists units, newlines and all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:
@@ -86,6 +89,7 @@ def _start(unit: str, script: str, timeout_s: float) -> Argv:
         "systemd-run",
         "--quiet",
         f"--unit={unit}",
+        f"--description={DESCRIPTION}",
         "--property=Type=oneshot",
         "--property=RemainAfterExit=yes",
         f"--property=TimeoutStartSec={timeout_s:.15g}",

@@ -11,7 +11,7 @@ from tasks.hosts.port import Host
 from tasks.observe import observe_unit
 from tasks.properties import cursor_of, listeners_of, pids_of, words_of
 from tasks.script import may, must
-from tasks.sequence import READ_TIMEOUT_S, Fence, run_unit
+from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ async def _end_own(
     if not mine:
         return left
     await run_unit(host, fence, f"{key}:kill", [may("kill", "-KILL", *map(str, mine))], timeout_s=READ_TIMEOUT_S)
+    await forget_units(host, [fence.unit(f"{key}:kill")])  # joined by a later attempt, it would not kill again
     return await _settled(host, step, group, known)
 
 

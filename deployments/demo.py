@@ -28,6 +28,7 @@ async def demo(console: Console, *, as_json: bool, bare: bool, keep: str) -> int
         await migrate.upgrade(Settings().store_url)
         async with scene(folder, faults=[IGNORED]) as made:
             os.environ["INTERLOCK_SSH_KEY"] = str(made.key)
+            await made.until_it_answers()
             async with run.prefect_beside(bare) as home:
                 first = await _roll_out(console, made, home, "1-mtp", {}, _FIRST, as_json)
                 second = await _roll_out(console, made, home, "2-ignored", _SECOND_ARGUMENTS, _SECOND, as_json)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -26,7 +27,7 @@ def show_plan(console: Console, plan: Plan, digest: str) -> None:
         console.print(f"  nothing to do: {escape(plan.unchanged)}")
         return
     for number, sentence in enumerate(plan.changes, 1):
-        console.print(f"  {number}. {escape(sentence)}", highlight=False)
+        console.print(Padding(Text(f"{number}. {sentence}"), (0, 0, 0, 2)))
     known = (
         f"about {plan.dark_s:.0f} s, as in {plan.dark_basis}"
         if plan.dark_s is not None
@@ -70,11 +71,23 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str) -> 
 
 
 def show_line(console: Console, line: Line) -> None:
+    """One line of the timeline; what is long goes on under its own beginning."""
     sign, style = MARKS[line.mark]
-    text = Text.assemble(
-        (f"{line.after_s:7.1f} s ", "dim"), (sign, style), (f" {line.title:<18} ", "bold"), _clipped(line.text, 400)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=9, justify="right", no_wrap=True)
+    grid.add_column(width=1)
+    grid.add_column(width=TITLE_COLUMNS, overflow="fold")
+    grid.add_column(overflow="fold")
+    grid.add_row(
+        Text(f"{line.after_s:.1f} s", style="dim"),
+        Text(sign, style=style),
+        Text(line.title, style="bold"),
+        Text(_clipped(line.text, 400)),
     )
-    console.print(text)
+    console.print(grid)
+
+
+TITLE_COLUMNS = 19
 
 
 def show_timeline(console: Console, lines: Iterable[Line]) -> None:

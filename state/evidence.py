@@ -102,7 +102,7 @@ def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:
     yield Fact(
         metric="unit.same_start",
         value=same,
-        text=f"InvocationID {seen}, started as {want}" if seen else "",
+        text=_start_text(seen, want),
         evidence=cite,
     )
     count, before = shown.get("NRestarts", ""), int(evidence.context.get("restarts", 0))
@@ -144,8 +144,17 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
         yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
 
 
+def _start_text(seen: str | None, want: object) -> str:
+    if not seen:
+        return ""
+    return (
+        f"InvocationID {seen[:12]}" if seen == want else f"InvocationID {seen[:12]}, but {str(want)[:12]} was started"
+    )
+
+
 def _argv_text(words: list[str]) -> str:
-    return f"the running process has {len(words)} words: {' '.join(words)[:160]}" if words else ""
+    shown = " ".join(words)
+    return f"{len(words)} words: {shown if len(shown) <= 90 else '… ' + shown[-88:]}" if words else ""
 
 
 def _pid(line: bytes) -> int | None:

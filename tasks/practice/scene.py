@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import httpx
 import yaml
+from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
 
 from state.manifest.model import HostSpec
 from tasks.hosts.port import Host
@@ -62,6 +64,25 @@ class Scene:
         install_in(
             self.serving.files, {p: f for p, f in engine_files(faults=faults).items() if p.endswith("faults.json")}
         )
+
+    async def until_it_answers(self, timeout_s: float = 30.0) -> None:
+        """Wait until the service answers requests. Raises TimeoutError."""
+        patience = AsyncRetrying(
+            retry=retry_if_result(lambda ok: not ok), wait=wait_fixed(0.1), stop=stop_after_delay(timeout_s)
+        )
+        try:
+            await patience(self._answers)
+        except RetryError:
+            raise TimeoutError(f"{UNIT} does not answer on port {self.port}") from None
+
+    async def _answers(self) -> bool:
+        body = {"text": "The quick brown fox", "sampling_params": {"max_new_tokens": 4}}
+        async with httpx.AsyncClient(transport=self.serving.transport(), trust_env=False) as client:
+            try:
+                answer = await client.post(f"http://127.0.0.1:{self.port}/generate", json=body, timeout=5.0)
+            except httpx.TransportError:
+                return False
+        return answer.status_code == 200
 
     def manifest(self, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
         """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map).

@@ -60,7 +60,7 @@ def _argument_sources(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
     if isinstance(info, dict):
         sources["/server_info"] = info
     if boot and boot.arguments is not None:
-        sources["the log"] = boot.arguments
+        sources["log"] = boot.arguments
     return sources
 
 
@@ -75,7 +75,7 @@ def _argument(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], 
     if any(value != values[0] for value in values):
         said = ", ".join(f"{source} says {value!r}" for source, value in seen.items())
         return Fact(metric=metric, text=f"{name}: {said}", evidence=cite)
-    text = f"{name}={values[0]!r} in {' and '.join(seen)}"
+    text = f"{values[0]!r} ({', '.join(seen)})"
     value = "none" if values[0] is None else values[0]
     return Fact(metric=metric, value=value, sample=len(seen), text=text, evidence=cite)
 
@@ -141,7 +141,9 @@ def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
         cite, count = evidence.cite(ANSWERS), len(answers)
         right = sum(bool(a.get("right")) for a in answers)
         wrong = next((a for a in answers if not a.get("right")), None)
-        text = f"{right} of {count} right" + (f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else "")
+        text = f"{right} of {count} right" + (
+            f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else ""
+        )
         yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
     judged = [a for a in requests if a.get("degenerate") is not None]
     if judged:

@@ -181,7 +181,7 @@ def test_damaged_evidence_is_read_without_a_fall(part: str, damaged: bytes) -> N
             {"unit": b"InvocationID=" + b"b" * 32 + b"\n"},
             "one-start",
             "refuted",
-            f"InvocationID {'b' * 32}",
+            f"InvocationID {'b' * 12}, but",
             id="another start",
         ),
         pytest.param(
@@ -197,28 +197,26 @@ def test_damaged_evidence_is_read_without_a_fall(part: str, damaged: bytes) -> N
             "0 restarts",
             id="restarts of before",
         ),
-        pytest.param(
-            {"cmdline": b"python\0-m\0x\0"}, "argv", "refuted", "the running process has 3 words", id="other words"
-        ),
+        pytest.param({"cmdline": b"python\0-m\0x\0"}, "argv", "refuted", "3 words", id="other words"),
         pytest.param(
             {"cmdline": b"/usr/bin/python3\0-S\0" + b"".join(word.encode() + b"\0" for word in NEW_ARGV[1:])},
             "argv",
             "held",
-            "the running process has",
+            "8 words: ",
             id="a wrapper became the engine",
         ),
         pytest.param(
             {"cmdline": b"/bin/sh\0" + b"".join(word.encode() + b"\0" for word in NEW_ARGV)},
             "argv",
             "held",
-            "the running process has",
+            "8 words: ",
             id="the program is a script",
         ),
         pytest.param(
             {"cmdline": b"".join(word.encode() + b"\0" for word in (*NEW_ARGV, "--more"))},
             "argv",
             "refuted",
-            "the running process has",
+            "8 words: ",
             id="one word more",
         ),
         pytest.param(
@@ -291,17 +289,17 @@ def effective(**changes: Any) -> dict[str, Any]:
             effective(),
             "speculative-num-steps",
             "held",
-            "speculative_num_steps=5 in /server_info and the log",
+            "5 (/server_info, log)",
             id="both agree",
         ),
-        pytest.param(None, effective(), "speculative-num-steps", "held", "=5 in the log", id="the log alone"),
-        pytest.param(effective(), {}, "speculative-num-steps", "held", "=5 in /server_info", id="/server_info alone"),
+        pytest.param(None, effective(), "speculative-num-steps", "held", "5 (log)", id="the log alone"),
+        pytest.param(effective(), {}, "speculative-num-steps", "held", "5 (/server_info)", id="/server_info alone"),
         pytest.param(
             effective(speculative_num_steps=3),
             effective(),
             "speculative-num-steps",
             "inconclusive",
-            "speculative_num_steps: /server_info says 3, the log says 5",
+            "speculative_num_steps: /server_info says 3, log says 5",
             id="they contradict each other",
         ),
         pytest.param(
@@ -309,7 +307,7 @@ def effective(**changes: Any) -> dict[str, Any]:
             effective(speculative_num_steps=3),
             "speculative-num-steps",
             "refuted",
-            "speculative_num_steps=3 in /server_info and the log; wanted 5",
+            "3 (/server_info, log); wanted 5",
             id="both say another value",
         ),
         pytest.param(
@@ -317,7 +315,7 @@ def effective(**changes: Any) -> dict[str, Any]:
             effective(speculative_num_steps=None),
             "speculative-num-steps",
             "refuted",
-            "speculative_num_steps=None",
+            "None (/server_info, log); wanted 5",
             id="the engine shows none",
         ),
         pytest.param(

@@ -202,6 +202,8 @@ class BootState:
     def snapshot(self, pending: Sequence[Located] = ()) -> Boot:
         """The boot as the input shows it so far; `pending` are causes of tracebacks that are not finished."""
         causes = Causes(dict(self.causes.by_code))
+        if not causes.any and any(isinstance(event, StopAsked) for _, event in pending):
+            self.stop_asked = True
         if not self.stop_asked:
             for line, event in pending:
                 if isinstance(event, Failed) and not (event.soft and self.ready):

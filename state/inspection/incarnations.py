@@ -109,6 +109,8 @@ class Incarnations:
             return False
         if any(_starts(event) for _, event in located):
             return not boot.pids and not boot.over and not boot.ready and boot.arguments is None
+        if (boot.over or boot.ready) and any(isinstance(e, Adjusted) and e.at_start for _, e in located):
+            return False
         if inline is not None:
             return not inline.main and not boot.stop_asked
         if boot.over:
@@ -178,7 +180,7 @@ class Incarnations:
 
 def _starts(event: Event) -> bool:
     match event:
-        case Banner() | ArgumentsSeen(opens=True) | Adjusted(at_start=True):
+        case Banner() | ArgumentsSeen(opens=True):
             return True
     return False
 

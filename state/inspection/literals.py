@@ -13,7 +13,7 @@ _TOKEN = re.compile(
 _KEYWORD = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*", re.ASCII)
 _INT = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 _WORDS = {"None": None, "True": True, "False": False, "nan": None, "null": None, "true": True, "false": False}
-LIMIT = 262_144
+LIMIT = 131_072
 """Characters of one arguments line that are read; the longest line seen is about 19,000."""
 
 

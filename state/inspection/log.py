@@ -19,7 +19,7 @@ from state.inspection.systemd import (
     speaks_of_unit,
 )
 from state.inspection.taken import Taken
-from state.inspection.text import segments
+from state.inspection.text import clipped, segments
 from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, is_kernel, read_prefix
 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
@@ -205,11 +205,12 @@ class LogReader:
 
     def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:
         """All readings follow the line; while it is not sure whose it is, only the likeliest that understands it is heard."""
-        line = Line(words, self._number, whole, prefix.time)
+        clip = clipped(words)
+        line = Line(clip, self._number, whole and clip is words, prefix.time)
         heard: tuple[_Source, Sequence[Located]] | None = None
         busy = False
-        for reading in self._candidates(words):
-            key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(words)}")
+        for reading in self._candidates(clip):
+            key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(clip)}")
             reader = self._reader(key, reading)
             located = reader.read(line)
             busy = busy or reader.busy

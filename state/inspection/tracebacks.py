@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from state.inspection.events import Failed
+from state.inspection.events import Failed, StopAsked
 from state.inspection.signatures import Signatures
 from state.inspection.text import LONGEST_LINE, quote
 
@@ -18,6 +18,7 @@ _CHAIN = ("During handling of the above", "The above exception was the direct ca
 _LOADING = re.compile(r"load_weights|weight_loader|load_model|weight_utils|model_loader|/loader\.py")
 _RESOLVING = re.compile(r"server_args\.py|/arg_groups/|arg_utils\.py|speculative_hook|mamba_hook|prepare_server_args|/config/\w+\.py|create_engine_config|create_model_config")
 _GROUP = re.compile(r"^[ +|]*\|\s?|^\s*\+[-+ ]*")
+_HARMLESS = ("SystemExit", "asyncio.CancelledError", "asyncio.exceptions.CancelledError", "Warning")
 _FOLLOWS = ("Engine core initialization failed", "EngineDeadError", "Engine process failed to start", "initialization failed due to")
 HEADER = "Traceback (most recent call last)"
 
@@ -38,9 +39,9 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A failure that a traceback names, and the line on which it does."""
+    """What a traceback says, and the line on which it does: a failure, or that somebody interrupted the process."""
 
-    failed: Failed
+    event: Failed | StopAsked
     line: int
 
 
@@ -142,6 +143,8 @@ class Tracebacks:
             return Cause(Failed("exited", quote(block.last)), block.last_line)
         if block.context == "scheduler":
             return Cause(Failed("scheduler-exception", quote(block.last or block.header)), block.last_line or block.line)
-        if block.last and not block.last.startswith(("KeyboardInterrupt", "SystemExit", "asyncio.CancelledError", "Warning")):
+        if block.last.startswith("KeyboardInterrupt"):
+            return Cause(StopAsked(), block.last_line)
+        if block.last and not block.last.startswith(_HARMLESS):
             return Cause(Failed("scheduler-exception", quote(block.last), soft=True), block.last_line)
         return None

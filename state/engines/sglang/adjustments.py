@@ -37,7 +37,7 @@ _WORTH = re.compile(
 _NEVER = re.compile(
     r"endpoint '|DeprecationWarning|FutureWarning|UserWarning|\[transformers\]|^usage:|prefill CUDA graph because"
 )
-_LATE = frozenset({"attention-backend", "kv-dtype", "scheduler-strategy", "deprecated-flag", "max-running-requests"})
+_LATE = frozenset({"attention-backend", "kv-dtype", "scheduler-strategy", "max-running-requests"})
 """Codes that ranks also print after the arguments line."""
 
 
@@ -45,4 +45,5 @@ def adjustments(raw: bytes, text: str) -> tuple[tuple[str, bool], ...]:
     """The codes of what the line says was changed, each with whether it is only printed before the arguments line."""
     if _WORTH.search(raw) is None or _NEVER.search(text) or text[:1] in " \t":
         return ()
-    return tuple((code, code not in _LATE) for code, pattern in _TABLE if pattern.search(text))
+    early = text.startswith("Max running requests is reset")
+    return tuple((code, early or code not in _LATE) for code, pattern in _TABLE if pattern.search(text))

@@ -19,6 +19,8 @@ _DECODE_ROLE = ("pre-allocated usage", "#prealloc-req", "#transfer-req", "#retra
 _PREFILL_ROLE = ("#unbootstrapped-req", "#prealloc-req", "#inflight-req", "#bootstrap-req", "#optimistic-req", "#transferring-req")
 _USAGE = ("token usage", "full token usage", "swa token usage", "mamba usage", "new token usage", "gpu token usage")
 _ACCEPTANCE = ("accept len", "accept rate", "spec_accept", "#accepted", "#draft", "block accept len")
+LONGEST_RECORD = 8192
+"""Characters of a record that are read; the longest seen are about 500."""
 SATURATED = 0.98
 """The share of a pool from which on it counts as full."""
 
@@ -34,7 +36,8 @@ def read_batch(text: str, ranks: str, time: float | None, *, whole: bool) -> tup
     head = _HEAD.match(text)
     if head is None:
         return ()
-    body = text[head.end() :]
+    whole = whole and len(text) <= LONGEST_RECORD
+    body = text[head.end() : LONGEST_RECORD]
     fields, cut = _fields(body, whole=whole)
     notices = tuple(Noticed("log-cut", quote(text)) for _ in range(cut and not whole))
     if head["kind"] == "Prefill":

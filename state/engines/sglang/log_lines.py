@@ -156,7 +156,7 @@ class SglangLines:
         yield from self._troubles(raw, text)
 
     def _troubles(self, raw: bytes, text: str) -> Iterator[Event]:
-        if not may_fail(raw) and b"SIG" not in raw and b"kill_process_tree" not in raw and b"exiting" not in raw:
+        if not may_fail(raw) and b"SIG" not in raw and b"Interrupt" not in raw and b"kill_process_tree" not in raw and b"exiting" not in raw:
             return
         if text[:1] in " \t" or is_torch_warning(text):
             return
@@ -254,7 +254,7 @@ class SglangLines:
 
 
 def _located(cause: Cause) -> Located:
-    return cause.line, cause.failed
+    return cause.line, cause.event
 
 
 def _context(text: str) -> Context | None:

@@ -122,7 +122,7 @@ class VllmLines:
 
     def pending(self) -> Sequence[Located]:
         causes = [tracebacks.peek() for tracebacks in self._tracebacks.values()]
-        return [(cause.line, cause.failed) for cause in causes if cause]
+        return [(cause.line, cause.event) for cause in causes if cause]
 
     def _traceback(self, tag: str, text: str, number: int, *, prefixed: bool) -> tuple[bool, list[Located]]:
         context = _context(text)
@@ -136,12 +136,12 @@ class VllmLines:
         cause: Cause | None
         if context is not None:
             cause = tracebacks.open(context, text, number)
-            located: list[Located] = [(cause.line, cause.failed)] if cause else []
+            located: list[Located] = [(cause.line, cause.event)] if cause else []
             if text.startswith(_REQUEST_ERRORS):
                 located.append((number, Noticed("request-errors", quote(text))))
             return True, located
         belongs, cause = tracebacks.take(text, number, prefixed=prefixed)
-        return belongs, [(cause.line, cause.failed)] if cause else []
+        return belongs, [(cause.line, cause.event)] if cause else []
 
     def _events(
         self, raw: bytes, text: str, tag: str, time: float | None, *, grave: bool, whole: bool

@@ -16,6 +16,8 @@ _WAITING = re.compile(r"(?:Waiting|Pending): (\d+) reqs")
 _GENERATION = re.compile(r"Avg generation throughput: (\d+(?:\.\d+)?) tokens/s")
 _ENGINE = re.compile(r"(Engine \d+): ")
 _KV_USAGE = re.compile(r"GPU KV cache usage: (\d+(?:\.\d+)?)%")
+LONGEST_RECORD = 8192
+"""Characters of a record that are read; the longest seen are about 400."""
 SATURATED_PERCENT = 98.0
 
 
@@ -38,7 +40,8 @@ def read_statistics(text: str, time: float | None) -> Iterator[Event]:
 def read_speculation(text: str, *, whole: bool) -> Iterator[Event]:
     """`SpecDecoding metrics: …` (V1) and `Speculative metrics: …` (V0)."""
     total = "Speculative metrics:" in text
-    body = text.partition("metrics: ")[2].rstrip()
+    whole = whole and len(text) <= LONGEST_RECORD
+    body = text[:LONGEST_RECORD].partition("metrics: ")[2].rstrip()
     fields = _fields(body, whole=whole)
     doubts: list[Event] = []
     accepted = _count(fields, "Number of accepted tokens" if total else "Accepted")

@@ -1,4 +1,4 @@
-"""Draws docs/images/demo.svg: the first rollout of `interlock demo` as a terminal shows it. Run: python docs/images/draw.py"""
+"""Draws docs/images/demo.svg, the first rollout of `interlock demo`: PYTHONPATH=. python docs/images/draw.py"""
 
 import asyncio
 import io

@@ -89,7 +89,12 @@ class Evidence:
 
 def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
     """Identity of the process, drivers, kernel faults: what systemd, /proc, ss, sysfs and the kernel say."""
-    return (*_identity(target, evidence), *_ownership(evidence), *_hardware(target, evidence))
+    return (
+        *_identity(target, evidence),
+        *_ownership(evidence),
+        *_environment(target, evidence),
+        *_hardware(target, evidence),
+    )
 
 
 def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:
@@ -126,6 +131,15 @@ def _ownership(evidence: Evidence) -> Iterator[Fact]:
         text = f"the port is held by PID {', '.join(map(str, strangers or listening))}"
         text = "the port is held by a process that is not shown" if value is None else text
     yield Fact(metric="port.ours", value=value, text=text, evidence=evidence.cite(LISTENERS, PROCESSES))
+
+
+def _environment(target: Target, evidence: Evidence) -> Iterator[Fact]:
+    variables = evidence.json(ENVIRON)
+    if not isinstance(variables, dict):
+        return
+    for name in target.environment:
+        value = variables.get(name, "(unset)")
+        yield Fact(metric=f"environment.{name}", value=value, text=f"{name}={value}", evidence=evidence.cite(ENVIRON))
 
 
 def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:

@@ -64,6 +64,21 @@ def _undisturbed(target: Target) -> Iterator[Claim]:
     )
 
 
+def environment(target: Target) -> Iterator[Claim]:
+    """The variables that the manifest sets are the running process's."""
+    for name, value in target.environment.items():
+        yield Claim(
+            name=f"environment-{name}",
+            plane="control",
+            statement=f"{name}={value} is in the process's environment",
+            metric=f"environment.{name}",
+            relation="equals",
+            expected=value,
+            source="/proc/PID/environ",
+            remedy="a drop-in or an environment file sets it otherwise, or a wrapper clears it: see `systemctl cat`",
+        )
+
+
 def devices(target: Target) -> Iterator[Claim]:
     claim = partial(Claim, plane="resource", relation="equals")
     if target.drivers:

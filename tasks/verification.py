@@ -84,10 +84,10 @@ async def read_start(host: Host, engine: Engine, target: Target, started: Starte
         items["listeners"] = (_json([pid for _, pid in listeners_of(listening.text)]), "application/json")
     if kernel.ok:
         items["kernel"] = (kernel.stdout, "text/plain")
-    return items | await _read_process(host, engine, facts)
+    return items | await _read_process(host, engine, target, facts)
 
 
-async def _read_process(host: Host, engine: Engine, facts: Mapping[str, str]) -> Items:
+async def _read_process(host: Host, engine: Engine, target: Target, facts: Mapping[str, str]) -> Items:
     pid, group = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
     questions: list[Argv] = [argv.control_group(group)] if group else []
     questions += [argv.cmdline(pid), argv.environ(pid)] if pid else []
@@ -97,7 +97,7 @@ async def _read_process(host: Host, engine: Engine, facts: Mapping[str, str]) ->
         items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
     if pid and answers[-1].ok and answers[-2].ok:
         items["cmdline"] = (answers[-2].stdout, "text/x-cmdline")
-        items["environ"] = (_json(_known(engine, variables_of(answers[-1].stdout))), "application/json")
+        items["environ"] = (_json(_known(engine, target, variables_of(answers[-1].stdout))), "application/json")
     return items
 
 
@@ -125,10 +125,10 @@ def _of_start(journal: bytes) -> bytes:
     return b"\n".join(line for line in journal.splitlines() if line.startswith(b"{"))
 
 
-def _known(engine: Engine, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Values of the variables that are evidence; of all others the name alone."""
+def _known(engine: Engine, target: Target, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Values of the variables that are evidence, or that the manifest itself sets; of all others the name alone."""
     return {
-        name: value if name.startswith(engine.environment_prefixes) else None
+        name: value if name.startswith(engine.environment_prefixes) or name in target.environment else None
         for name, value in sorted(variables.items())
     }
 

@@ -65,6 +65,7 @@ def _control(target: Target) -> Iterator[Claim]:
         yield _argument("disable_overlap_schedule", False, "overlap scheduling stays on beside speculation")
     if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):
         yield _strategy(target)
+    yield from service_claims.environment(target)
     yield Claim(
         name="adjustments",
         plane="control",

@@ -12,7 +12,7 @@ from state.inspection.report import KernelFault, KernelReport
 from state.inspection.text import quote
 from state.inspection.transport import Prefix, clean, read_prefix, strip_kernel_clock
 
-_PCI = re.compile(r"(?<![0-9a-fA-F:])(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<slot>[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?(?![0-9a-fA-F:])")
+_PCI = re.compile(r"(?<![0-9a-fA-F:])(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<slot>[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?(?![0-9a-fA-F.])(?!:[0-9a-fA-F])")
 _XID = re.compile(r"\bNVRM: (?:GPU\d+ )?Xid \((?:PCI:)?(?P<device>[^)]*)\): (?P<xid>\d{1,4})\b")
 _SXID = re.compile(r"\bSXid \((?:PCI:)?(?P<device>[^)]*)\): (?P<sxid>\d{1,6})\b")
 _XID_CODES = {

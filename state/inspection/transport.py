@@ -11,7 +11,7 @@ _SHORT = re.compile(
     rb"|(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d)"  # short-iso, short-iso-precise
     rb"|(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5})"  # short-full
     rb"|(?:\d{10}\.\d{1,9})|(?:\[ *\d{1,12}\.\d{1,9}\])) "  # short-unix, short-monotonic
-    rb"(?P<host>[^\s:\[\]]{1,255}) (?P<ident>\([^()]{1,64}\)|[^\s:\[\]]{1,64})(?:\[(?P<pid>\d{1,10})\])?: ?"
+    rb"(?P<host>[^\s:\[\]]{1,255}) (?P<ident>\([^()]{1,64}\)|[^\s:\[\]]{1,64})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
 )
 _SHORT_NO_HOST = re.compile(  # as some exporters drop the host
     rb"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?) "
@@ -70,7 +70,7 @@ def read_prefix(line: bytes) -> Prefix:
     first = head[:1]
     if first == b"[" and (kubectl := _KUBECTL.match(head)):
         return _contained(head, kubectl["name"], kubectl.end())
-    if found := _SHORT.match(head):
+    if (found := _SHORT.match(head)) and (found["pid"] or first != b"[" or found["ident"] == b"kernel"):
         return _journal(found)
     if found := _SHORT_NO_HOST.match(head):
         return _journal(found)

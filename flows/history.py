@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from flows.ports import Ports
-from state.errors import NotFound
+from state.errors import NotFound, UsageInvalid
 from state.events import Event, decode, encode
 from state.rollout import Rollout, evolve, fold
 from state.store.port import RecordedEvent
@@ -11,6 +11,19 @@ from state.store.port import RecordedEvent
 
 def stream_of(rollout: str) -> str:
     return f"rollout-{rollout}"
+
+
+async def full_id(ports: Ports, beginning: str) -> str:
+    """The id of the one rollout that begins so. Raises NotFound for none, UsageInvalid for more than one."""
+    matching = [s.removeprefix("rollout-") for s in await ports.events.streams(stream_of(beginning))]
+    if beginning in matching or len(matching) == 1:
+        return beginning if beginning in matching else matching[0]
+    if not matching:
+        raise NotFound("rollout", beginning, hint=_LISTED)
+    raise UsageInvalid(f"{len(matching)} rollouts begin with `{beginning}`: {', '.join(matching[:5])}", hint=_LISTED)
+
+
+_LISTED = "`interlock history` lists them"
 
 
 @dataclass
@@ -35,7 +48,7 @@ class History:
     async def recorded(self) -> tuple[RecordedEvent, ...]:
         recorded = await self.ports.events.read(self.stream)
         if not recorded:
-            raise NotFound("rollout", self.rollout_id, hint="`interlock history` lists them")
+            raise NotFound("rollout", self.rollout_id, hint=_LISTED)
         return recorded
 
     async def record(self, event: Event) -> Rollout:

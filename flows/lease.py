@@ -1,7 +1,7 @@
 """Leases: one rollout for a service and for every host it touches, at a time, with a fencing number on each host."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from flows.ports import Hosts, Ports
 from state.errors import FencedOut, HostReverted, InterlockError, VersionConflict
@@ -72,6 +72,13 @@ async def renew(ports: Ports, requested: RolloutRequested) -> None:
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream in subjects(requested):
         await _append(ports, requested, stream, until, again=True)
+
+
+async def held_by(ports: Ports, requested: RolloutRequested) -> Lease:
+    """The one of this rollout's leases that lasts longest; an empty one if it holds none."""
+    leases = [lease_of(await ports.events.read(stream)) for stream in subjects(requested)]
+    own = [lease for lease in leases if lease.rollout == requested.rollout]
+    return max(own, key=lambda lease: datetime.fromisoformat(lease.until), default=Lease())
 
 
 async def release(ports: Ports, requested: RolloutRequested) -> None:

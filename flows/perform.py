@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from flows import conclude, lease, prove
 from flows.ports import Hosts, Ports
+from flows.uncut import uncut
 from flows.work import Work, keep
 from state.action import Action
+from state.action import step as step_action
 from state.engines.engine import Engine, engine_for
 from state.errors import PlanStale, PreflightRefused
 from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
@@ -32,7 +34,7 @@ from tasks.argv import cat
 from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
 from tasks.preflight import port_of, preflight
-from tasks.sequence import READ_TIMEOUT_S
+from tasks.sequence import READ_TIMEOUT_S, forget_units
 
 
 def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event]]:
@@ -87,7 +89,7 @@ async def _plan(work: Work) -> Event:
 
 
 async def _lease(work: Work) -> Event:
-    return await lease.take(work.ports, work.hosts, work.requested, work.action.key, work.attempt)
+    return await uncut(lease.take(work.ports, work.hosts, work.requested, work.action.key, work.attempt))
 
 
 async def _preflight(work: Work) -> Event:
@@ -129,10 +131,20 @@ async def _step(work: Work) -> Event:
     index = work.action.step if work.action.step is not None else -1
     planned = work.plan.steps[index]
     step = planned.inverse() if work.action.direction == "undo" else planned
-    facts = await _take_step(work, step)
+    if work.action.direction == "undo":
+        await _end_what_runs(work, planned, index)
+    taken = _take_step(work, step)
+    facts = await (uncut(taken) if step.role == "guard" else taken)
     return StepSucceeded(
         action=work.action.key, attempt=work.attempt, step=index, direction=work.action.direction, facts=facts
     )
+
+
+async def _end_what_runs(work: Work, planned: Step, index: int) -> None:
+    """An attempt whose orchestrator was cancelled or died may still run on the host: it must not meet its own undo."""
+    key = step_action(index, planned.kind, "do").key
+    if planned.role == "outage" and key not in work.rollout.done:
+        await forget_units(work.hosts[planned.host], [work.fence(planned.host).unit(key)])
 
 
 async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
@@ -180,6 +192,7 @@ _ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event]]] = {
     "await-readiness": prove.await_readiness,
     "verify": prove.verify,
     "judge": prove.judge_evidence,
+    "soak": prove.soak,
     "freeze": prove.freeze,
     "conclude": conclude.conclude,
     "release": conclude.release,

@@ -1,27 +1,33 @@
 """A session: one orchestrator drives a rollout from where its history stands to a safe end, whatever interrupts it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 
-import anyio
-
+from flows import lease
 from flows.drive import Act, Perform, Until, drive, never
 from flows.history import History
 from flows.keepalive import kept_alive
 from flows.perform import performer
 from flows.ports import Ports, opened
 from flows.retrying import retrying
-from state.errors import VersionConflict
-from state.events import CancelRequested, RolloutRequested, RolloutResumed
+from flows.uncut import in_spite_of_cancellation
+from state.errors import LeaseHeld, TakenOver, VersionConflict
+from state.events import CancelRequested, RolloutRequested, RolloutResumed, decode
 from state.next_action import next_action
-from state.rollout import Rollout
+from state.rollout import Rollout, fold
+from state.store.port import RecordedEvent
 
 Skin = Callable[[History, Perform], Act]
 """How an action's attempts are made: `flows.retrying.retrying`, or Prefect's in `flows.prefect_skin`."""
 
 
 async def begin(ports: Ports, requested: RolloutRequested, skin: Skin = retrying) -> Rollout:
-    """Record the request and drive it to its end. Cancellation is turned into a safe end first, then raised again."""
+    """Record the request and drive it to its end. Cancellation is turned into a safe end first, then raised again.
+
+    Raises TakenOver if another orchestrator went on with it meanwhile.
+    """
     return await go_on(await requested_history(ports, requested), skin)
 
 
@@ -32,13 +38,50 @@ async def requested_history(ports: Ports, requested: RolloutRequested) -> Histor
     return history
 
 
+async def recover(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollout:
+    """Go on with a rollout whose orchestrator is gone.
+
+    Raises LeaseHeld, naming the holder, while that may still be alive; NotFound, HistoryCorrupt.
+    """
+    await refuse_driven(ports, rollout_id)
+    return await resume(ports, rollout_id, skin)
+
+
 async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollout:
-    """Go on with a rollout that another orchestrator left. Raises NotFound, HistoryCorrupt."""
+    """Go on with a rollout that another orchestrator left, without asking whether it has."""
     history = History(ports, rollout_id)
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
-        await history.record(RolloutResumed(session=rollout.session + 1, actor=ports.holder))
+        try:
+            await history.record(RolloutResumed(session=rollout.session + 1, actor=ports.holder))
+        except VersionConflict as error:
+            raise TakenOver(rollout_id) from error
     return await go_on(history, skin)
+
+
+async def refuse_driven(ports: Ports, rollout_id: str) -> None:
+    """Raises LeaseHeld while the rollout's orchestrator may be alive: until its leases are over.
+
+    Before it has any, and for a verification that takes none: until nothing was recorded for as long as a lease lasts.
+    """
+    recorded = await History(ports, rollout_id).recorded()
+    rollout = fold(map(decode, recorded))
+    if rollout.ended or rollout.requested is None:
+        return
+    held = await lease.held_by(ports, rollout.requested)
+    taken = not rollout.session or f"lease:{rollout.session}" in rollout.done
+    if held.rollout and taken:
+        holder, until = held.holder, datetime.fromisoformat(held.until)
+    else:
+        holder, until = _driver(recorded), recorded[-1].recorded_at + timedelta(seconds=ports.lease_s)
+    if until > ports.now():
+        raise LeaseHeld(f"Rollout {rollout_id}", holder, rollout.requested.reason, until.isoformat(timespec="seconds"))
+
+
+def _driver(recorded: Sequence[RecordedEvent]) -> str:
+    """Who began the newest session."""
+    began = [e for e in map(decode, recorded) if isinstance(e, RolloutRequested | RolloutResumed)]
+    return began[-1].actor
 
 
 def unfinished(rollout: Rollout) -> bool:
@@ -58,23 +101,35 @@ async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollou
     async with opened(history.ports, requested.hosts) as hosts:
         act = skin(history, performer(history.ports, hosts))
         async with kept_alive(history, hosts):
-            return await _to_a_safe_end(history, act, until)
+            try:
+                return await _to_a_safe_end(history, act, until)
+            except VersionConflict as error:
+                raise TakenOver(history.rollout_id) from error
+
+
+async def cancel(history: History, skin: Skin = retrying) -> Rollout:
+    """Turn the rollout back, wherever it stands, and drive it to a safe end, however often this is cancelled."""
+    await in_spite_of_cancellation(_record_cancellation(history, history.rollout.session))
+    return await in_spite_of_cancellation(go_on(history, skin))
 
 
 async def _to_a_safe_end(history: History, act: Act, until: Until) -> Rollout:
+    session = history.rollout.session
     try:
         return await drive(history, act, until)
     except asyncio.CancelledError:
-        with anyio.CancelScope(shield=True):
-            await _record_cancellation(history)
-            await drive(history, act)
+        await in_spite_of_cancellation(_record_cancellation(history, session))
+        await in_spite_of_cancellation(drive(history, act))
         raise
 
 
-async def _record_cancellation(history: History) -> None:
-    rollout = await history.load()
-    if rollout.concluded is None and not rollout.cancelled:
-        try:
-            await history.record(CancelRequested(actor=history.ports.holder))
-        except VersionConflict:
-            await history.load()
+async def _record_cancellation(history: History, session: int) -> Rollout:
+    """An append that was under way may land after the stream was read: then it is read again."""
+    while True:
+        rollout = await history.load()
+        if rollout.session != session:
+            raise TakenOver(history.rollout_id)
+        if rollout.concluded is not None or rollout.cancelled:
+            return rollout
+        with suppress(VersionConflict):
+            return await history.record(CancelRequested(actor=history.ports.holder))

@@ -30,6 +30,7 @@ class InterlockError(Exception):
     ├── HostReverted            the host's own timer has restored the old state     exit 1
     ├── StoreUnavailable        the event store cannot be reached; safe to try again   exit 1
     ├── VersionConflict         somebody else appended to the stream first          exit 1
+    ├── TakenOver               another orchestrator goes on with the rollout       exit 1
     ├── HistoryCorrupt          a digest does not match what is stored              exit 1
     │   └── EvidenceCorrupt     the same of raw evidence
     ├── NotFound                no such rollout, service, evidence or stream        exit 2
@@ -200,7 +201,9 @@ class StoreUnavailable(InterlockError):
     retryable = True
 
     def __init__(self, detail: str) -> None:
-        super().__init__(f"The event store cannot be reached: {detail}", hint="check INTERLOCK_DATABASE_URL and the database")
+        super().__init__(
+            f"The event store cannot be reached: {detail}", hint="check INTERLOCK_DATABASE_URL and the database"
+        )
         self.detail = detail
 
 
@@ -210,6 +213,17 @@ class VersionConflict(InterlockError):
     def __init__(self, stream: str, expected: int, actual: int) -> None:
         super().__init__(f"Stream {stream} is at version {actual}, not {expected}", hint="somebody else appended to it")
         self.stream, self.expected, self.actual = stream, expected, actual
+
+
+class TakenOver(InterlockError):
+    """This orchestrator was away for longer than its lease; it stopped before its next step, having lost nothing."""
+
+    def __init__(self, rollout: str) -> None:
+        super().__init__(
+            f"Another orchestrator goes on with rollout {rollout}; this one has stopped",
+            hint=f"`interlock show {rollout}` tells how far it is",
+        )
+        self.rollout = rollout
 
 
 class HistoryCorrupt(InterlockError):

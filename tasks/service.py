@@ -57,13 +57,15 @@ async def start(
     `before` is the invocation that ran at the baseline: finding that one means that it had never been stopped, finding
     another that an interrupted attempt had already started it. The cursor is empty where the start is older than this.
     `clear` (given when the old state is put back) are PIDs that the service had: what is left of them and in its cgroup
-    gets SIGKILL first, since nothing could start beside it. Raises StepFailed if the unit does not come to run at all.
+    gets SIGKILL first, since nothing could start beside it. A stop that is still under way is ended in the same way.
+    Raises StepFailed if the unit does not come to run at all.
     """
     unit = await observe_unit(host, step.unit)
-    if clear is not None and not unit.active:
+    runs = unit.active and unit.active_state != "deactivating"
+    if clear is not None and not runs:
         await _end_own(host, step, unit.control_group, fence, key, clear)
     (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
-    if not unit.active:
+    if not runs:
         lines = [may("systemctl", "reset-failed", "--", step.unit), must("systemctl", "start", "--", step.unit)]
         await run_unit(host, fence, key, lines, timeout_s=_bound(step))
     now = await observe_unit(host, step.unit)
@@ -75,8 +77,8 @@ async def start(
         "invocation": now.invocation,
         "main_pid": now.main_pid,
         "restarts": now.restarts,
-        "cursor": "" if unit.active else cursor_of(end.text),
-        "kept_running": unit.active and now.invocation == before,
+        "cursor": "" if runs else cursor_of(end.text),
+        "kept_running": runs and now.invocation == before,
     }
 
 

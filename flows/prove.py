@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from flows.work import Work, keep
 from state.claims import Claim, conclusion, judge
 from state.engines.engine import engine_for
-from state.events import Event, EvidenceFrozen, EvidenceGathered, EvidenceItem, Judged, ReadinessReached, Side
+from state.events import (
+    Event,
+    EvidenceFrozen,
+    EvidenceGathered,
+    EvidenceItem,
+    Judged,
+    ReadinessReached,
+    Side,
+    SoakPassed,
+)
 from state.evidence import Evidence, common_facts
 from state.plan import Plan
 from state.rollout import Rollout
@@ -87,6 +96,13 @@ async def judged(
     )
 
 
+async def soak(work: Work) -> Event:
+    """Raises EngineFailed or StepFailed if the new start does not last."""
+    seconds, target = work.revision.policy.soak_s, target_of(work.plan, "new")
+    await readiness.soak(work.host, work.engine, target, await _started(work), soak_s=seconds)
+    return SoakPassed(action=work.action.key, attempt=work.attempt, seconds=seconds)
+
+
 async def freeze(work: Work) -> Event:
     """Journal, unit and kernel log as they are now, into the evidence store."""
     cursor = str(work.rollout.service.get("cursor", ""))
@@ -126,7 +142,7 @@ def started_of(rollout: Rollout, side: Side) -> Started:
 
 
 async def _started(work: Work) -> Started:
-    """The newest start in the history; what runs now where there is none: nothing was changed, or the host's timer did."""
+    """The newest start in the history; without one, what runs now: nothing was changed, or the host's timer did it."""
     if "invocation" in work.rollout.service:
         return started_of(work.rollout, work.action.side)
     unit = await observe_unit(work.host, work.revision.unit)

@@ -14,6 +14,7 @@ Kind = Literal[
     "await-readiness",
     "verify",
     "judge",
+    "soak",
     "freeze",
     "conclude",
     "release",
@@ -74,6 +75,10 @@ def verify(side: Side, round_: int) -> Action:
 
 def judging(side: Side, round_: int) -> Action:
     return Action("judge", f"judge:{side}:{round_}", side=side, round=round_)
+
+
+def soak() -> Action:
+    return Action("soak", "soak")
 
 
 def freeze() -> Action:

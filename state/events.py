@@ -184,6 +184,13 @@ class Judged(Succeeded):
     facts: tuple[Fact, ...] = ()
 
 
+class SoakPassed(Succeeded):
+    """The service stayed the same start, and generated again, after `seconds` of ordinary use."""
+
+    wire: ClassVar[str] = "soak-passed"
+    seconds: float
+
+
 class EvidenceFrozen(Succeeded):
     wire: ClassVar[str] = "evidence-frozen"
     items: dict[str, EvidenceItem]
@@ -220,6 +227,7 @@ EVENTS: Mapping[str, type[Event]] = {
         ReadinessReached,
         EvidenceGathered,
         Judged,
+        SoakPassed,
         EvidenceFrozen,
         RolloutConcluded,
         LeaseReleased,

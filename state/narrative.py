@@ -21,6 +21,7 @@ from state.events import (
     RolloutConcluded,
     RolloutRequested,
     RolloutResumed,
+    SoakPassed,
     StepSucceeded,
     decode,
 )
@@ -110,6 +111,8 @@ def _tell_success(event: Event) -> tuple[Mark, str, str] | None:
             return "done", title_of(event.action), f"{len(event.items)} pieces of evidence, {size // 1024} KiB"
         case Judged():
             return _tell_judgement(event)
+        case SoakPassed():
+            return "done", "soak", f"the same start still generates after {event.seconds:g} s"
         case EvidenceFrozen():
             return "done", "freeze", f"{len(event.items)} pieces of evidence kept before anything is undone"
         case RolloutConcluded():

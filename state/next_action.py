@@ -1,6 +1,6 @@
 """What a rollout does next: a pure function of its history.
 
-Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, promotion. The first action that
+Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, a soak if asked, promotion. The first action that
 fails for good, a refuted or undecided claim, or a cancellation turns it backward: freeze the evidence, undo every step
 that was started, newest first, prove the old revision by its own claims, take down the guards. Each way is a list of
 keys; the next action is the first that is not done.
@@ -117,6 +117,8 @@ def _proving(rollout: Rollout, ending: Ending) -> Iterator[Action]:
         yield actions.judging("new", round_)
         if not _again(rollout, "new", round_):
             break
+    if ending == "promoted" and rollout.requested and rollout.requested.revision.policy.soak_s > 0:
+        yield actions.soak()
     yield actions.freeze()
     yield actions.conclude(ending)
 

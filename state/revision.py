@@ -134,7 +134,7 @@ def _unit_file(service: str, unit: UnitSpec, argv: tuple[str, ...]) -> FileConte
             working_directory=unit.working_directory,
             environment=unit.environment,
             environment_files=unit.secrets,
-            stop_timeout_s=unit.stop.timeout,
+            stop_timeout_s=unit.stop.drain + unit.stop.timeout,
             restart=unit.restart,
             properties={name: str(value) for name, value in unit.limits.items()},
             labels={"X-Interlock-Service": service},

@@ -143,12 +143,39 @@ async def _watch(host: Host, target: Target, started: Started) -> None:
     """systemd's own word, in case the journal is slow or silent: another invocation, a restart, or an end."""
     while True:
         await asyncio.sleep(WATCH_S)
-        unit = await observe_unit(host, target.unit)
-        if unit.active_state in ("active", "activating") and unit.invocation == started.invocation:
-            continue
-        await asyncio.sleep(WATCH_S)  # the journal usually names the cause within that time, and then ends this watch
-        text = f"{target.unit} is {unit.active_state} ({unit.result}) after {unit.restarts} restarts"
-        raise EngineFailed("exited", text, remedy(target.engine, "exited"))
+        if lost := await _lost(host, target, started):
+            await asyncio.sleep(WATCH_S)  # the journal usually names the cause within that time, and ends this watch
+            raise lost
+
+
+async def _lost(host: Host, target: Target, started: Started) -> EngineFailed | None:
+    unit = await observe_unit(host, target.unit)
+    if unit.active_state in ("active", "activating") and unit.invocation == started.invocation:
+        return None
+    text = f"{target.unit} is {unit.active_state} ({unit.result}) after {unit.restarts} restarts"
+    return EngineFailed("exited", text, remedy(target.engine, "exited"))
+
+
+async def soak(host: Host, engine: Engine, target: Target, started: Started, *, soak_s: float) -> None:
+    """Watch the same start for `soak_s` seconds of ordinary use, and see it generate once more.
+
+    Raises EngineFailed when it ends or restarts, StepFailed when it does not generate any more.
+    """
+    try:
+        async with asyncio.timeout(soak_s):
+            await _watch(host, target, started)
+    except TimeoutError:
+        pass
+    if lost := await _lost(host, target, started):
+        raise lost
+    async with Endpoint(host, target.endpoint) as endpoint:
+        answer = await endpoint.ask(engine.generation(PROMPT, 8, exact=False), timeout_s=GENERATION_TIMEOUT_S)
+    if not answer.ok or engine.reply(answer.body) is None:
+        why = answer.error or f"HTTP {answer.status}"
+        raise StepFailed("soak", f"{target.endpoint} does not generate any more after {soak_s:g} s: {why}")
+
+
+PROMPT = "The quick brown fox"
 
 
 async def _generate(
@@ -161,7 +188,7 @@ async def _generate(
     generation_timeout_s: float,
 ) -> None:
     """Try a short generation until one comes back; a server that is ready but does not generate in time has failed."""
-    question = engine.generation("The quick brown fox", 8, exact=False)
+    question = engine.generation(PROMPT, 8, exact=False)
     async with Endpoint(host, target.endpoint, clock) as endpoint:
         while True:
             knew = boarding.said_ready.is_set()

@@ -65,7 +65,7 @@ def test_the_unit_carries_what_the_manifest_says() -> None:
     service = directives(text, "Service")
     assert service["EnvironmentFile"] == ["/etc/interlock/qwen.env"]
     assert service["LimitMEMLOCK"] == ["infinity"]
-    assert service["TimeoutStopSec"] == ["90"]
+    assert service["TimeoutStopSec"] == ["150"]
     assert directives(text, "Unit")["X-Interlock-Service"] == ["qwen35-122b"]
 
 

@@ -22,6 +22,7 @@ from state.events import (
     ReadinessReached,
     RolloutConcluded,
     RolloutRequested,
+    SoakPassed,
     StepSucceeded,
 )
 from state.manifest.model import HostSpec
@@ -184,6 +185,8 @@ def fact(
         case "judge":
             verdicts = (verdict(outcome, more=more),)
             return Judged(**common, side=first, round=int(last), outcome=outcome, verdicts=verdicts)
+        case "soak":
+            return SoakPassed(**common, seconds=1.0)
         case "freeze":
             return EvidenceFrozen(**common, items={})
         case "conclude":

@@ -431,3 +431,11 @@ def test_without_a_good_baseline_there_is_nothing_to_prove_of_the_old() -> None:
 
 def test_samples_have_every_kind_of_step_in_order() -> None:
     assert tuple(step.kind for step in plan().steps) == tuple(STEPS)
+
+
+def test_a_soak_comes_between_proof_and_promotion_where_it_is_asked_for() -> None:
+    begin = [requested(soak_s=120.0), *done(*OPENING, *DO, *PROOF)]
+    assert asked_for(begin) == "soak"
+    assert asked_for([*begin, *done("soak")]) == "freeze"
+    assert asked_for([*begin, *failed("soak")]) == "freeze"  # evidence first, then the way back
+    assert asked_for([*begin, *failed("soak"), *done("freeze")]) == UNDO[5]

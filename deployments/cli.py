@@ -1,6 +1,5 @@
 """The command line: parse, call one function, print, and end with the exit code that the error's type says."""
 
-import asyncio
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from deployments import interrupts
 from state.errors import InterlockError
+from state.events import ErrorFacts
 
 app = typer.Typer(
     name="interlock",
@@ -34,17 +35,18 @@ def main() -> None:
     try:
         app()
     except InterlockError as error:
-        sys.exit(report(error))
+        sys.exit(report(error, as_json="--json" in sys.argv))
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(interrupts.INTERRUPTED)
 
 
-def report(error: InterlockError) -> int:
-    """The sentence and the hint on standard error; the exit code."""
-    print(f"error: {error}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+def report(error: InterlockError, *, as_json: bool) -> int:
+    """The sentence and the hint on standard error, with `--json` also as one object; the exit code."""
+    from deployments.run import print_error, print_json
+
+    if as_json:
+        print_json({"error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
+    print_error(str(error), error.hint)
     return error.exit_code
 
 
@@ -58,12 +60,8 @@ PAGE_COLUMNS = 120
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run to the end and exit with its code; a cancelled run has reached a safe end first."""
-    try:
-        code = asyncio.run(work)
-    except asyncio.CancelledError:
-        code = 130
-    raise typer.Exit(code)
+    """Run to the end and exit with its code."""
+    raise typer.Exit(interrupts.run(work))
 
 
 @app.command()
@@ -129,13 +127,15 @@ def rollback(
 
 @app.command()
 def recover(
-    rollout: Annotated[str, typer.Argument(help="One rollout; all unfinished ones if left out.")] = "",
+    rollout: Annotated[
+        str, typer.Argument(help="One rollout's id, or its beginning; all that nobody drives if left out.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Go on with rollouts that an orchestrator left unfinished."""
-    from deployments import run as commands
+    from deployments import recovery
 
-    run(commands.recover(console(), rollout, as_json=as_json))
+    run(recovery.recover(console(), rollout, as_json=as_json))
 
 
 @app.command()
@@ -198,16 +198,16 @@ def demo(
 
 
 @db.command()
-def upgrade() -> None:
+def upgrade(as_json: AsJson = False) -> None:
     """Bring the event store's schema to this release."""
     from deployments import past
 
-    run(past.db_upgrade())
+    run(past.db_upgrade(as_json=as_json))
 
 
 @db.command()
-def check() -> None:
+def check(as_json: AsJson = False) -> None:
     """Say whether the event store's schema is this release's."""
     from deployments import past
 
-    run(past.db_check())
+    run(past.db_check(as_json=as_json))

@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from deployments import past, run
+from deployments.interrupts import INTERRUPTED
 from flows import requests
 from flows.prefect_home import PrefectHome
-from flows.session import begin
 from flows.settings import Settings
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
@@ -31,6 +31,8 @@ async def demo(console: Console, *, as_json: bool, bare: bool, keep: str) -> int
             await made.until_it_answers()
             async with run.prefect_beside(bare) as home:
                 first = await _roll_out(console, made, home, "1-mtp", {}, _FIRST, as_json)
+                if first.cancelled:
+                    return INTERRUPTED
                 second = await _roll_out(console, made, home, "2-ignored", _SECOND_ARGUMENTS, _SECOND, as_json)
         code = await _look_back(console, [first, second], as_json)
     expected = [r.concluded.outcome if r.concluded else "" for r in (first, second)] == ["promoted", "rolled-back"]
@@ -59,10 +61,7 @@ async def _roll_out(
     async with run.watching(console, as_json) as ports:
         manifest = load_manifest(path.read_text(encoding="utf-8"), str(path))
         requested = requests.from_manifest(ports, manifest, "rollout", reason)
-        if home is None:
-            ended = await begin(ports, requested)
-        else:
-            ended = await run.with_prefect(console, ports, requested, home)
+        ended = await run.to_its_end(ports, requested, home)
     if not as_json:
         run.report(console, [ended], as_json=False)
     return ended
@@ -70,7 +69,7 @@ async def _roll_out(
 
 async def _look_back(console: Console, ended: list[Rollout], as_json: bool) -> int:
     if as_json:
-        run.report(console, ended, as_json=True)
+        run.report(console, ended, as_json=True, as_list=True)
         return 0
     console.rule("[bold]What the history says[/]")
     console.print("interlock history", style="bold")

@@ -1,6 +1,6 @@
 """Commands about the past: the list of rollouts, replay, and the store that holds them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,43 +9,60 @@ from rich.text import Text
 
 from deployments.page import show_timeline
 from deployments.run import print_json
-from flows.history import History
+from flows.history import History, full_id
 from flows.replay import Difference, Replayed, rejudge, replay_all
 from flows.settings import Settings
 from flows.wiring import wired
 from state.errors import NotFound, UsageInvalid
 from state.narrative import narrate
 from state.store import migrate
+from state.store.connect import Stores
 from state.store.projections import catch_up, rows
 from state.store.read_models import PROJECTIONS
 from state.store.tables import rollouts
-from state.store.verification import verify_history
+from state.store.verification import Verification, verify_history
 
 
 async def history(console: Console, service: str, *, as_json: bool, verify: bool) -> int:
-    """The rollouts, newest last; with `verify` every digest is checked first."""
+    """The rollouts, newest last; with `verify` every digest is checked first, and a fault is exit 1."""
     async with wired(Settings()) as (ports, stores):
-        if verify:
-            checked = await verify_history(ports.events)
-            for fault in checked.faults:
-                console.print(f"[red]✗[/] {fault}", highlight=False)
-            if checked.faults:
-                return 1
-            if not as_json:
-                console.print(f"{checked.events} events in {checked.streams} streams, every digest whole")
-        await catch_up(stores.engine, PROJECTIONS)
-        found = await rows(stores.engine, rollouts, **({"service": service} if service else {}))
-    found = tuple(sorted(found, key=lambda row: row["requested_at"]))
+        checked = await verify_history(ports.events) if verify else None
+        found = () if checked and checked.faults else await _listed(stores, service)
+    if as_json:
+        plain = [{name: _plain(value) for name, value in row.items()} for row in found]
+        print_json({**_checked_json(checked), "rollouts": plain} if checked else plain)
+    else:
+        _show_history(console, checked, found)
+    return 1 if checked and checked.faults else 0
+
+
+async def _listed(stores: Stores, service: str) -> Sequence[Mapping[str, Any]]:
+    await catch_up(stores.engine, PROJECTIONS)
+    found = await rows(stores.engine, rollouts, **({"service": service} if service else {}))
     if service and not found:
         raise NotFound("service", service, hint="`interlock history` lists all")
-    if as_json:
-        print_json([{name: _plain(value) for name, value in row.items()} for row in found])
-        return 0
+    return sorted(found, key=lambda row: row["requested_at"])
+
+
+def _checked_json(checked: Verification) -> dict[str, Any]:
+    return {"streams": checked.streams, "events": checked.events, "faults": [str(fault) for fault in checked.faults]}
+
+
+def _show_history(console: Console, checked: Verification | None, found: Sequence[Mapping[str, Any]]) -> None:
+    for fault in checked.faults if checked else ():
+        _show_fault(console, str(fault))
+    if checked and checked.faults:
+        return
+    if checked:
+        console.print(f"{checked.events} events in {checked.streams} streams, every digest whole")
     for row in found:
         console.print(_row(row))
     if not found:
         console.print("no rollout yet")
-    return 0
+
+
+def _show_fault(console: Console, sentence: str) -> None:
+    console.print(Text.assemble(("✗ ", "red"), sentence), soft_wrap=True)
 
 
 def _row(row: Mapping[str, Any]) -> Text:
@@ -64,13 +81,13 @@ async def replay(console: Console, rollout: str, *, everything: bool, as_json: b
     async with wired(Settings()) as (ports, stores):
         if everything:
             return _report(console, await replay_all(ports, stores), as_json)
-        found = History(ports, rollout)
+        found = History(ports, await full_id(ports, rollout))
         await found.load()
         if not as_json:
             show_timeline(console, narrate(await found.recorded()))
         count = 0
         changed: list[Difference] = []
-        async for one, differing in rejudge(ports, rollout):
+        async for one, differing in rejudge(ports, found.rollout_id):
             count, changed = count + one, [*changed, *differing]
     return _report(console, Replayed(1, found.version, (), (), count, tuple(changed)), as_json)
 
@@ -80,9 +97,9 @@ def _report(console: Console, replayed: Replayed, as_json: bool) -> int:
         print_json({**asdict(replayed), "equal": replayed.equal})
         return 0 if replayed.equal else 1
     for sentence in (*replayed.faults, *replayed.rebuilt):
-        console.print(f"[red]✗[/] {sentence}", highlight=False)
+        _show_fault(console, sentence)
     for d in replayed.differences:
-        console.print(f"[red]✗[/] {d.rollout}: {d.claim} was {d.then}, today {d.now}: {d.reason}", highlight=False)
+        _show_fault(console, f"{d.rollout}: {d.claim} was {d.then}, today {d.now}: {d.reason}")
     if replayed.faults:
         return 1
     console.print(
@@ -93,18 +110,26 @@ def _report(console: Console, replayed: Replayed, as_json: bool) -> int:
     return 0 if replayed.equal else 1
 
 
-async def db_upgrade() -> int:
+async def db_upgrade(*, as_json: bool) -> int:
     settings = Settings()
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    print(f"the event store is at schema {await migrate.upgrade(settings.store_url)}")
+    schema = await migrate.upgrade(settings.store_url)
+    if as_json:
+        print_json({"schema": schema})
+    else:
+        print(f"the event store is at schema {schema}")
     return 0
 
 
-async def db_check() -> int:
+async def db_check(*, as_json: bool) -> int:
+    """Exit 1 if the schema is not this release's."""
     found = await migrate.check(Settings().store_url)
-    for difference in found:
-        print(difference)
-    print("the schema differs" if found else "the schema is this release's")
+    if as_json:
+        print_json({"differences": [str(difference) for difference in found]})
+    else:
+        for difference in found:
+            print(difference)
+        print("the schema differs" if found else "the schema is this release's")
     return 1 if found else 0
 
 

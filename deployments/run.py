@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,13 +12,13 @@ from rich.console import Console
 
 from deployments.live import live
 from deployments.page import show_claims, show_end, show_plan, show_timeline, show_verdicts
-from flows import requests
-from flows.history import History
+from flows import conclude, requests
+from flows.history import History, full_id
 from flows.perform import look
 from flows.ports import Ports, opened
 from flows.prefect_home import PrefectHome
 from flows.retrying import retrying
-from flows.session import begin, go_on, requested_history, resume, unfinished
+from flows.session import cancel, go_on, requested_history, unfinished
 from flows.settings import Settings
 from flows.wiring import wired
 from state.action import Action
@@ -88,18 +88,10 @@ async def roll_back(console: Console, service: str, *, to: str, reason: str, bar
     return await _run(console, request, bare=bare, as_json=as_json)
 
 
-async def recover(console: Console, rollout: str, *, as_json: bool) -> int:
-    """Go on with one rollout, or with every unfinished one whose lease is over."""
-    async with watching(console, as_json) as ports:
-        ids = [rollout] if rollout else await _unfinished(ports)
-        ended = [await resume(ports, name) for name in ids]
-    return report(console, ended, as_json=as_json)
-
-
 async def show(console: Console, rollout: str, *, as_json: bool) -> int:
     """One rollout told whole: timeline, claims, end."""
     async with wired(Settings()) as (ports, _):
-        history = History(ports, await _full_id(ports, rollout))
+        history = History(ports, await full_id(ports, rollout))
         folded, recorded = await history.load(), await history.recorded()
     if as_json:
         print_json({"rollout": history.rollout_id, "events": [_event_json(e) for e in recorded]})
@@ -116,23 +108,31 @@ async def _run(
     console: Console, request: Callable[[Ports], Awaitable[RolloutRequested]], *, bare: bool, as_json: bool
 ) -> int:
     async with watching(console, as_json) as ports, prefect_beside(bare) as home:
-        requested = await request(ports)
-        ended = await (begin(ports, requested) if home is None else with_prefect(console, ports, requested, home))
+        ended = await to_its_end(ports, await request(ports), home)
     return report(console, [ended], as_json=as_json)
 
 
-async def with_prefect(console: Console, ports: Ports, requested: RolloutRequested, home: PrefectHome) -> Rollout:
+async def to_its_end(ports: Ports, requested: RolloutRequested, home: PrefectHome | None) -> Rollout:
+    """Drive a new rollout, with Prefect if there is one. An interruption is turned into a safe end, which is returned:
+    `Rollout.cancelled` tells."""
+    history = await requested_history(ports, requested)
+    try:
+        return await (go_on(history, retrying) if home is None else _with_prefect(history, requested, home))
+    except asyncio.CancelledError:
+        return await cancel(history)
+
+
+async def _with_prefect(history: History, requested: RolloutRequested, home: PrefectHome) -> Rollout:
     """Plan and check while Prefect comes up, and go on inside a flow run before the host is changed.
 
     If Prefect does not come up, the rollout goes on without it: the record is the same.
     """
-    history = await requested_history(ports, requested)
     await go_on(history, retrying, until=_changes_a_host)
     ahead = next_action(history.rollout)
     if ahead is None or not _changes_a_host(ahead):
         return await go_on(history, retrying)
     if not await home.answers():
-        console.print(f"Prefect does not answer at {home.api_url}; going on without it", style="yellow")
+        print(f"Prefect does not answer at {home.api_url}; going on without it", file=sys.stderr)
         return await go_on(history, retrying)
     from flows.rollout import shown  # imports Prefect, which takes seconds: not before it is needed
 
@@ -147,8 +147,8 @@ async def prefect_beside(bare: bool) -> AsyncIterator[PrefectHome | None]:
         yield None
         return
     home = PrefectHome(Settings().data_dir / "prefect")
-    await home.start()
     try:
+        await home.start()
         yield home
     finally:
         await home.stop()
@@ -160,10 +160,7 @@ def _changes_a_host(action: Action) -> bool:
 
 @asynccontextmanager
 async def watching(console: Console, as_json: bool) -> AsyncIterator[Ports]:
-    """Ports whose events are shown live, unless the answer is to be JSON. SIGTERM cancels as Ctrl-C does: safely."""
-    running = asyncio.current_task()
-    if running is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    """Ports whose events are shown live, unless the answer is to be JSON."""
     if as_json:
         async with wired(Settings()) as (ports, _):
             yield ports
@@ -173,22 +170,29 @@ async def watching(console: Console, as_json: bool) -> AsyncIterator[Ports]:
             yield ports
 
 
-def report(console: Console, ended: list[Rollout], *, as_json: bool) -> int:
-    """How the rollouts ended; the highest of their exit codes."""
+def report(console: Console, ended: list[Rollout], *, as_json: bool, as_list: bool = False) -> int:
+    """How the rollouts ended; the highest of their exit codes. A refusal is told on standard error."""
     codes = [rollout.concluded.exit_code if rollout.concluded else 1 for rollout in ended]
     if as_json:
-        print_json([_rollout_json(rollout) for rollout in ended] if len(ended) != 1 else _rollout_json(ended[0]))
-    else:
-        for rollout in ended:
-            if rollout.concluded and rollout.requested:
-                show_end(console, rollout.concluded, rollout.requested.rollout)
-        if not ended:
-            console.print("nothing to recover: every rollout has ended")
+        print_json([_rollout_json(rollout) for rollout in ended] if as_list else _rollout_json(ended[0]))
+    for rollout in ended:
+        trouble = conclude.failure(rollout)
+        if rollout.concluded and rollout.concluded.outcome == "refused" and trouble:
+            print_error(trouble.message, trouble.hint)
+        elif rollout.concluded and rollout.requested and not as_json:
+            show_end(console, rollout.concluded, rollout.requested.rollout)
     return max(codes, default=0)
 
 
+def print_error(sentence: str, hint: str) -> None:
+    """One sentence and what to do next, on standard error."""
+    print(f"error: {sentence}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+
+
 def _rollout_json(rollout: Rollout) -> dict[str, Any]:
-    requested, concluded = rollout.requested, rollout.concluded
+    requested, concluded, trouble = rollout.requested, rollout.concluded, conclude.failure(rollout)
     return {
         "rollout": requested.rollout if requested else None,
         "service": requested.service if requested else None,
@@ -196,6 +200,7 @@ def _rollout_json(rollout: Rollout) -> dict[str, Any]:
         "revision": requested.revision.digest if requested else None,
         "outcome": concluded.outcome if concluded else None,
         "summary": concluded.summary if concluded else None,
+        "error": trouble.as_json() if trouble else None,
         "exit_code": concluded.exit_code if concluded else 1,
         "dark_s": concluded.dark_s if concluded else None,
         "verdicts": [verdict.as_json() for verdict in rollout.verdicts],
@@ -211,21 +216,6 @@ def _event_json(recorded: Any) -> dict[str, Any]:
         "data": recorded.data,
         "digest": recorded.digest,
     }
-
-
-async def _unfinished(ports: Ports) -> list[str]:
-    found = []
-    for stream in await ports.events.streams("rollout-"):
-        history = History(ports, stream.removeprefix("rollout-"))
-        if unfinished(await history.load()):
-            found.append(history.rollout_id)
-    return found
-
-
-async def _full_id(ports: Ports, start: str) -> str:
-    """The one rollout whose id begins with `start`; `start` itself where there is none or more than one."""
-    matching = [s.removeprefix("rollout-") for s in await ports.events.streams(f"rollout-{start}")]
-    return matching[0] if len(matching) == 1 else start
 
 
 def print_json(value: object) -> None:

@@ -1,15 +1,19 @@
 """Requests: what a rollout is asked for, from a manifest or from what was proven before."""
 
+import re
 import secrets
 from collections.abc import Mapping
 
 from flows.history import History
 from flows.ports import Ports
-from state.errors import NotFound, Refused
+from state.errors import NotFound, Refused, UsageInvalid
 from state.events import Purpose, RolloutRequested
 from state.leases import proven
 from state.manifest.model import HostSpec, Manifest
 from state.revision import Revision, render
+
+
+_REVIEWED = r"[0-9a-f]{8,64}"
 
 
 def new_id() -> str:
@@ -20,8 +24,17 @@ def new_id() -> str:
 def from_manifest(
     ports: Ports, manifest: Manifest, purpose: Purpose, reason: str, reviewed_plan: str | None = None
 ) -> RolloutRequested:
-    """Raises UsageInvalid for an engine that is not known, Refused for a policy that this release does not have."""
+    """`reviewed_plan` is a plan's digest, or its beginning.
+
+    Raises UsageInvalid for an engine that is not known, or no such beginning, Refused for a policy that this release
+    does not have.
+    """
     revision = render(manifest)
+    if reviewed_plan is not None and not re.fullmatch(_REVIEWED, reviewed_plan):
+        raise UsageInvalid(
+            f"`{reviewed_plan}` is no plan's digest, nor the beginning of one: at least 8 hex digits",
+            hint="`interlock plan MANIFEST` prints it",
+        )
     if revision.policy.inconclusive == "hold":
         raise Refused(
             "policy.inconclusive: `hold` needs somebody to ask, and this release has nobody yet",
@@ -43,7 +56,7 @@ async def to_proven(
     ports: Ports, service: str, hosts: Mapping[str, HostSpec] | None, to: str, reason: str
 ) -> RolloutRequested:
     """A rollback of a service: to the revision whose digest begins with `to`, or to the last proven one before the
-    newest. Raises NotFound when there is none."""
+    newest. Raises NotFound when there is none, UsageInvalid when `to` names several."""
     history = proven(await ports.events.read(f"service-{service}"))
     wanted = _chosen([event.revision for event in history], to)
     if wanted is None:
@@ -67,7 +80,13 @@ async def to_proven(
 
 def _chosen(revisions: list[Revision], to: str) -> Revision | None:
     if to:
-        return next((r for r in reversed(revisions) if r.digest.startswith(to)), None)
+        found = {r.digest: r for r in revisions if r.digest.startswith(to)}
+        if len(found) > 1:
+            raise UsageInvalid(
+                f"{len(found)} proven revisions begin with `{to}`: {', '.join(digest[:16] for digest in found)}",
+                hint="give more digits",
+            )
+        return next(iter(found.values()), None)
     newest = revisions[-1].digest if revisions else ""
     return next((r for r in reversed(revisions) if r.digest != newest), None)
 

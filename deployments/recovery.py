@@ -1,0 +1,54 @@
+"""`interlock recover`: going on with rollouts that an orchestrator left unfinished."""
+
+import asyncio
+import sys
+
+from rich.console import Console
+
+from deployments.run import print_error, report, watching
+from flows.history import History, full_id, stream_of
+from flows.ports import Ports
+from flows.session import recover as go_on_with
+from state.errors import InterlockError, LeaseHeld
+from state.rollout import Rollout
+
+
+async def recover(console: Console, rollout: str, *, as_json: bool) -> int:
+    """Go on with one rollout, or with every unfinished one that nobody drives any more.
+
+    What keeps one from being gone on with does not keep the others; the exit code is the highest of all.
+    """
+    async with watching(console, as_json) as ports:
+        if rollout:
+            ended, code = [await _gone_on(ports, await full_id(ports, rollout))], 0
+        else:
+            ended, code = await _every(ports)
+    if not (ended or code or as_json):
+        console.print("nothing to recover: every rollout has ended, or is being driven")
+    return max(code, report(console, ended, as_json=as_json, as_list=not rollout))
+
+
+async def _every(ports: Ports) -> tuple[list[Rollout], int]:
+    ended: list[Rollout] = []
+    code = 0
+    for stream in await ports.events.streams(stream_of("")):
+        name = stream.removeprefix(stream_of(""))
+        try:
+            if not (await History(ports, name).load()).ended:
+                ended.append(await _gone_on(ports, name))
+        except LeaseHeld as held:
+            print(f"left alone: {held}", file=sys.stderr)
+        except InterlockError as error:
+            print_error(str(error), error.hint)
+            code = max(code, error.exit_code)
+        if ended and ended[-1].cancelled:
+            break
+    return ended, code
+
+
+async def _gone_on(ports: Ports, name: str) -> Rollout:
+    """The rollout at its end; an interruption has turned it into a safe one."""
+    try:
+        return await go_on_with(ports, name)
+    except asyncio.CancelledError:
+        return await History(ports, name).load()

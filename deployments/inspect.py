@@ -102,7 +102,7 @@ def _read_whole(kind: str, data: bytes, name: str | None, engine: str, *, sure: 
     if parsed is None:
         return None
     if kind == "answer":
-        return read_answer(parsed, engine) if is_answer(parsed) or sure and "answers" in parsed else None
+        return read_answer(parsed, engine) if is_answer(parsed) or (sure and "answers" in parsed) else None
     return _server_info(parsed, engine)
 
 
@@ -118,7 +118,9 @@ def _server_info(data: Any, engine: str) -> Report | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line of `python -m deployments.inspect [inspect] [--kind K] [--engine E] [--json] FILE`."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog="interlock inspect", description="Read one operator artefact and print what it proves.")
+    parser = argparse.ArgumentParser(
+        prog="interlock inspect", description="Read one operator artefact and print what it proves."
+    )
     parser.add_argument("--kind", choices=("auto", *KINDS), default="auto")
     parser.add_argument("--engine", choices=ENGINES, default="auto")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")

@@ -31,11 +31,31 @@ _STATES = {
     None: "unknown",
 }
 _TELLING = (
-    "model_path", "model", "tp_size", "tensor_parallel_size", "dp_size", "pp_size", "port", "mem_fraction_static",
-    "gpu_memory_utilization", "max_running_requests", "max_num_seqs", "context_length", "max_model_len", "attention_backend",
-    "quantization", "kv_cache_dtype", "disable_overlap_schedule", "disable_radix_cache", "disable_cuda_graph", "enforce_eager",
-    "mamba_scheduler_strategy", "mamba_radix_cache_strategy", "speculative_draft_model_path", "speculative_config",
-)  # fmt: skip
+    "model_path",
+    "model",
+    "tp_size",
+    "tensor_parallel_size",
+    "dp_size",
+    "pp_size",
+    "port",
+    "mem_fraction_static",
+    "gpu_memory_utilization",
+    "max_running_requests",
+    "max_num_seqs",
+    "context_length",
+    "max_model_len",
+    "attention_backend",
+    "quantization",
+    "kv_cache_dtype",
+    "disable_overlap_schedule",
+    "disable_radix_cache",
+    "disable_cuda_graph",
+    "enforce_eager",
+    "mamba_scheduler_strategy",
+    "mamba_radix_cache_strategy",
+    "speculative_draft_model_path",
+    "speculative_config",
+)
 """Arguments that are shown of the hundreds that an engine prints; `--json` has them all."""
 
 
@@ -55,8 +75,11 @@ def page(report: Report, file: str) -> Iterable[Any]:
         case UnitReport():
             return _unit(report, file)
         case MetricsReport():
-            return [f"[bold]{escape(file)}[/]: metrics of {report.engine or 'an unknown engine'}",
-                    f"  running {_figure(report.running)}, queued {_figure(report.queued)}", *_speculation(report.speculation)]  # fmt: skip
+            return [
+                f"[bold]{escape(file)}[/]: metrics of {report.engine or 'an unknown engine'}",
+                f"  running {_figure(report.running)}, queued {_figure(report.queued)}",
+                *_speculation(report.speculation),
+            ]
         case ServerInfoReport():
             return _server_info(report, file)
         case AnswerReport():
@@ -86,7 +109,8 @@ def _heading(number: int, boot: Boot) -> str:
     pids = f", PID {', '.join(map(str, boot.pids[:6]))}" if boot.pids else ""
     version = f", version {boot.version}" if boot.version else ""
     role = f", {boot.role}" if boot.role and boot.role != "unified" else ""
-    return f"[bold]Boot {number}[/]: {boot.outcome or 'outcome unknown'}, stage {boot.stage or 'unknown'}{role}{escape(pids + version)}"
+    state = f"{boot.outcome or 'outcome unknown'}, stage {boot.stage or 'unknown'}"
+    return f"[bold]Boot {number}[/]: {state}{role}{escape(pids + version)}"
 
 
 def _boot(boot: Boot, engine: str | None) -> Iterable[Any]:
@@ -96,7 +120,8 @@ def _boot(boot: Boot, engine: str | None) -> Iterable[Any]:
         t = boot.throughput
         yield f"  throughput  {t.gen_mean:.1f} tokens/s mean, {t.gen_max:.1f} at most ({t.samples} records)"
     if boot.queue:
-        yield f"  queue       at most {_figure(boot.queue.running_max)} running, {_figure(boot.queue.queued_max)} waiting"
+        running, queued = _figure(boot.queue.running_max), _figure(boot.queue.queued_max)
+        yield f"  queue       at most {running} running, {queued} waiting"
     for weight in boot.weights[:16]:
         size = f"{weight.gb:.2f} GB" if weight.gb is not None else "size unknown"
         yield f"  weights     {escape(weight.class_)} ({weight.role}{' ' + weight.rank if weight.rank else ''}), {size}"
@@ -118,13 +143,22 @@ def _entries(title: str, entries: Iterable[Entry], colour: str, engine: str | No
 
 def _speculation(spec: Speculation) -> Iterable[str]:
     yield f"  speculation {spec.algorithm or 'algorithm unknown'}, {_STATES[spec.state]}"
-    setup = [f"{name} {value}" for name, value in (("steps", spec.num_steps), ("topk", spec.topk), ("draft tokens", spec.num_draft_tokens)) if value is not None]  # noqa: E501
+    setup = [
+        f"{name} {value}"
+        for name, value in (("steps", spec.num_steps), ("topk", spec.topk), ("draft tokens", spec.num_draft_tokens))
+        if value is not None
+    ]
     if setup:
         yield f"              {', '.join(setup)}"
     if spec.accept_length:
         length = spec.accept_length
-        spread = f", {length.min:.2f} to {length.max:.2f}, last {length.last:.2f}" if length.min is not None and length.max is not None and length.last is not None else ""  # noqa: E501
-        yield f"              accept length {length.mean:.2f}{spread} ({spec.samples} sample{'s' if spec.samples != 1 else ''})"
+        spread = (
+            f", {length.min:.2f} to {length.max:.2f}, last {length.last:.2f}"
+            if length.min is not None and length.max is not None and length.last is not None
+            else ""
+        )
+        samples = f"{spec.samples} sample{'s' if spec.samples != 1 else ''}"
+        yield f"              accept length {length.mean:.2f}{spread} ({samples})"
     if spec.accept_rate:
         yield f"              accept rate {spec.accept_rate.mean:.1%} ({spec.accept_rate.definition})"
     if spec.drafted_tokens is not None:
@@ -144,11 +178,17 @@ def _arguments(arguments: Mapping[str, Any] | None) -> Iterable[Any]:
 
 
 def _kernel(report: KernelReport, file: str) -> list[Any]:
-    verdict = f"[bold red]{len(report.faults)} FAULT{'S' if len(report.faults) != 1 else ''}[/]" if report.faults else "[bold green]NO FAULT[/]"
+    verdict = (
+        f"[bold red]{len(report.faults)} FAULT{'S' if len(report.faults) != 1 else ''}[/]"
+        if report.faults
+        else "[bold green]NO FAULT[/]"
+    )
     lines: list[Any] = [verdict, f"[bold]{escape(file)}[/]: kernel log"]
     for fault in report.faults:
         times = f", {fault.count} lines" if fault.count > 1 else ""
-        lines.append(f"  [red]{fault.code}[/] {fault.device or 'device unknown'} (line {fault.line}{times}) {escape(fault.text)}")
+        lines.append(
+            f"  [red]{fault.code}[/] {fault.device or 'device unknown'} (line {fault.line}{times}) {escape(fault.text)}"
+        )
     return lines
 
 
@@ -156,7 +196,10 @@ def _unit(report: UnitReport, file: str) -> list[Any]:
     errors = sum(finding.severity == "error" for finding in report.findings)
     verdict = f"[bold red]{errors} ERROR{'S' if errors != 1 else ''}[/]" if errors else "[bold green]NO ERROR[/]"
     warnings = len(report.findings) - errors
-    lines: list[Any] = [f"{verdict}, {warnings} warning{'s' if warnings != 1 else ''}", f"[bold]{escape(file)}[/]: unit for {report.engine or 'an unknown engine'}"]
+    lines: list[Any] = [
+        f"{verdict}, {warnings} warning{'s' if warnings != 1 else ''}",
+        f"[bold]{escape(file)}[/]: unit for {report.engine or 'an unknown engine'}",
+    ]
     for finding in report.findings:
         colour = "red" if finding.severity == "error" else "yellow"
         lines.append(f"  [{colour}]{finding.code}[/] (line {finding.line}, {finding.directive}) {escape(finding.text)}")
@@ -165,7 +208,9 @@ def _unit(report: UnitReport, file: str) -> list[Any]:
 
 
 def _server_info(report: ServerInfoReport, file: str) -> list[Any]:
-    lines: list[Any] = [f"[bold]{escape(file)}[/]: server info of {report.engine}, version {report.version or 'unknown'}"]
+    lines: list[Any] = [
+        f"[bold]{escape(file)}[/]: server info of {report.engine}, version {report.version or 'unknown'}"
+    ]
     lines += _speculation(report.speculation)
     for name, (asked, effective) in report.effective_differs.items():
         lines.append(f"  differs     {escape(name)}: asked {escape(str(asked))}, in effect {escape(str(effective))}")
@@ -176,7 +221,11 @@ def _server_info(report: ServerInfoReport, file: str) -> list[Any]:
 
 
 def _answer(report: AnswerReport, file: str) -> list[Any]:
-    degenerate = {True: "[bold red]DEGENERATE[/]", False: "[bold green]PLAUSIBLE[/]", None: "[bold yellow]TOO SHORT TO SAY[/]"}
+    degenerate = {
+        True: "[bold red]DEGENERATE[/]",
+        False: "[bold green]PLAUSIBLE[/]",
+        None: "[bold yellow]TOO SHORT TO SAY[/]",
+    }
     spec = report.speculation
     length = f", accept length {spec.accept_length.mean:.2f}" if spec.accept_length else ""
     return [

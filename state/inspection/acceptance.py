@@ -216,7 +216,7 @@ class Acceptance:
 
 
 def drafts_per_step(configured: Configured) -> int | None:
-    """Drafts for each target step: the steps if above 0, else the draft tokens less the one that is no draft (NGRAM)."""
+    """Drafts for each target step: the steps if above 0, else the draft tokens less one (NGRAM)."""
     if configured.num_steps:
         return configured.num_steps
     tokens = configured.num_draft_tokens or 0

@@ -31,4 +31,6 @@ def is_answer(data: Mapping[str, Any]) -> bool:
     if isinstance(data.get("meta_info"), Mapping) or isinstance(data.get("timings"), Mapping):
         return True
     choices = data.get("choices")
-    return isinstance(choices, list) and any(isinstance(c, Mapping) and c.keys() & {"message", "text", "delta"} for c in choices)
+    return isinstance(choices, list) and any(
+        isinstance(c, Mapping) and c.keys() & {"message", "text", "delta"} for c in choices
+    )

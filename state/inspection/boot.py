@@ -163,7 +163,7 @@ class BootState:
         self.without_graph += record.graphs is False
 
     def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
-        """Many decode records of one shape: `like` gives what they have in common, `columns` their fields as printed."""
+        """Many decode records of one shape: `like` is what they have in common, `columns` their fields."""
         count = len(next(iter(columns.values())))
         self.alive = True
         self.graph_records += count if like.graphs is True else 0

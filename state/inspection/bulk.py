@@ -24,7 +24,7 @@ class _Waiting:
 
 
 class Bulk:
-    """`feed` reads one line in full and says what it took, `count` passes over lines, `speaks` tells an engine's own lines."""
+    """`feed` reads one line in full and says what it took, `count` passes lines, `speaks` tells an engine's own."""
 
     def __init__(
         self, feed: Callable[[bytes], Taken | None], count: Callable[[int], None], speaks: Callable[[bytes], bool]

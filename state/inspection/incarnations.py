@@ -56,7 +56,7 @@ class Incarnations:
         return boot
 
     def of_systemd(self, prefix: Prefix, *, create: bool) -> BootState | None:
-        """The boot that one of systemd's lines speaks of: by invocation or PID, else the last one, else one of its own."""
+        """The boot that a line of systemd speaks of: by invocation or PID, else the last one, else one of its own."""
         boot = self.by_invocation.get(prefix.invocation or "")
         if boot is None and prefix.pid is not None and prefix.pid != 1:
             boot = self.by_pid.get(prefix.pid)
@@ -94,7 +94,12 @@ class Incarnations:
     ) -> BootState | None:
         """The boot of a record whose process was not seen before, or that starts anew."""
         last = next((boot for boot in reversed(self.boots) if not boot.router), None)
-        if last is not None and pid is not None and pid not in self.by_pid and self._joins(last, prefix, inline, located):
+        if (
+            last is not None
+            and pid is not None
+            and pid not in self.by_pid
+            and self._joins(last, prefix, inline, located)
+        ):
             return last
         if not self._begins(located):
             return None
@@ -175,7 +180,9 @@ class Incarnations:
             return
         newer = next((known for known in reversed(self.boots) if known.pids), None)
         if newer is not None and newer is not boot:
-            newer.add_notice("overlapping-boots", f"{pid} still writes after {next(iter(newer.pids))} started", located[-1][0])
+            newer.add_notice(
+                "overlapping-boots", f"{pid} still writes after {next(iter(newer.pids))} started", located[-1][0]
+            )
 
 
 def _starts(event: Event) -> bool:

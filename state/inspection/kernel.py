@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Faults in a kernel log: GPU (NVIDIA's Xid, GSP and FSP), IOMMU, vfio, PCI and memory.
 
 Texts of NVIDIA's open kernel modules 535-595 and Linux 5.15-6.12. Lines that only mention a driver are no faults.
@@ -12,7 +13,9 @@ from state.inspection.report import KernelFault, KernelReport
 from state.inspection.text import quote
 from state.inspection.transport import Prefix, clean, read_prefix, strip_kernel_clock
 
-_PCI = re.compile(r"(?<![0-9a-fA-F:])(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<slot>[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?(?![0-9a-fA-F.])(?!:[0-9a-fA-F])")
+_PCI = re.compile(
+    r"(?<![0-9a-fA-F:])(?:(?P<domain>[0-9a-fA-F]{4,8}):)?(?P<bus>[0-9a-fA-F]{2}):(?P<slot>[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?(?![0-9a-fA-F.])(?!:[0-9a-fA-F])"
+)
 _XID = re.compile(r"\bNVRM: (?:GPU\d+ )?Xid \((?:PCI:)?(?P<device>[^)]*)\): (?P<xid>\d{1,4})\b")
 _SXID = re.compile(r"\bSXid \((?:PCI:)?(?P<device>[^)]*)\): (?P<sxid>\d{1,6})\b")
 _XID_CODES = {
@@ -44,7 +47,9 @@ _SHAPES = re.compile(
     rb"NVRM:|nvidia(?:-\w+)?[: ]|Linux version|AMD-Vi|DMAR|iommu|vfio|\bpci \w{4}:|pcieport|ACPI|usb \d|systemd\[1\]|EXT4|audit:|Command line:|BIOS-e820|\bcpu\b|CPU\d*[: ]|\w+: renamed from|oom",
     re.IGNORECASE,
 )
-_DMESG = re.compile(rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ")
+_DMESG = re.compile(
+    rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+)
 _DMESG_DATE = re.compile(rb"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] |kern  ?:\w+ +: ")
 
 

@@ -18,7 +18,9 @@ SAMPLE_BYTES = 262_144
 
 _SECTION = re.compile(rb"^\s*\[(?:Unit|Service|Install)\]\s*$", re.MULTILINE)
 _DIRECTIVE = re.compile(rb"^\s*[A-Z][A-Za-z]+=", re.MULTILINE)
-_METRIC = re.compile(rb"^(?:# (?:HELP|TYPE) [a-zA-Z_:]\w*|[a-zA-Z_]\w*:[\w:]+(?:\{[^\n]*\})? [0-9.eE+NaInf-]+\s*$)", re.MULTILINE)
+_METRIC = re.compile(
+    rb"^(?:# (?:HELP|TYPE) [a-zA-Z_:]\w*|[a-zA-Z_]\w*:[\w:]+(?:\{[^\n]*\})? [0-9.eE+NaInf-]+\s*$)", re.MULTILINE
+)
 
 
 def kind_of(sample: bytes) -> str:
@@ -33,7 +35,9 @@ def kind_of(sample: bytes) -> str:
     if _SECTION.search(sample) and _DIRECTIVE.search(sample):
         return "unit"
     lines = sample.splitlines()[:2000]
-    if _METRIC.search(sample) and sum(_METRIC.match(line) is not None for line in lines) * 2 > len([x for x in lines if x]):
+    if _METRIC.search(sample) and sum(_METRIC.match(line) is not None for line in lines) * 2 > len(
+        [x for x in lines if x]
+    ):
         return "metrics"
     return _log_or_kernel(lines)
 
@@ -63,7 +67,9 @@ def _log_or_kernel(lines: list[bytes]) -> str:
         return "log" if not lines or b"_TRANSPORT=kernel" not in b"\n".join(lines[:60]) else "kernel"
     if lines and looks_like_json(lines[0]):
         return "kernel" if all(b'"kernel"' in line for line in lines if line.strip()) else "log"
-    return "kernel" if any(looks_like_kernel(line) for line in lines) and not any(_of_systemd(x) for x in lines) else "log"
+    return (
+        "kernel" if any(looks_like_kernel(line) for line in lines) and not any(_of_systemd(x) for x in lines) else "log"
+    )
 
 
 def _of_engine(line: bytes) -> bool:

@@ -204,7 +204,7 @@ class LogReader:
                 boot.apply(event, self._number)
 
     def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:
-        """All readings follow the line; while it is not sure whose it is, only the likeliest that understands it is heard."""
+        """All readings follow the line; while it is unsure whose it is, the likeliest that understands it is heard."""
         clip = clipped(words)
         line = Line(clip, self._number, whole and clip is words, prefix.time)
         heard: tuple[_Source, Sequence[Located]] | None = None

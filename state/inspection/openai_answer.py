@@ -22,7 +22,9 @@ def _choice_text(choice: Mapping[str, Any]) -> str:
     message = choice.get("message") or choice.get("delta")
     if not isinstance(message, Mapping):
         return ""
-    return "".join(str(message[k]) for k in ("reasoning_content", "reasoning", "content") if isinstance(message.get(k), str))
+    return "".join(
+        str(message[k]) for k in ("reasoning_content", "reasoning", "content") if isinstance(message.get(k), str)
+    )
 
 
 def finish_reason(value: Any) -> str | None:

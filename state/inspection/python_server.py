@@ -15,7 +15,9 @@ _SIMULATED = re.compile(r"SGLANG_SIMULATE_ACC_LEN['\"]?\s*(?:[=:]|\bis\b|\bto\b)
 _SIZE = re.compile(r"(?<![\w.])(?P<size>-\d+(?:\.\d+)?|\d{7,}(?:\.\d+)?) ?(?:GB|GiB|TiB)\b")
 _AUTOTUNE = re.compile(r"autotun\w*|auto-tun\w*|\btactic\b|Ignoring this choice", re.IGNORECASE)
 _OOM = re.compile(r"out of memory|OutOfMemory|\bOOM\b|out of resource", re.IGNORECASE)
-_EXIT = re.compile(r"exit(?:ed)?(?: with)?[ _]?(?:code|status)[\s:=(]{1,3}(?P<code>-?\d+)|exited with code (?P<compose>\d+)")
+_EXIT = re.compile(
+    r"exit(?:ed)?(?: with)?[ _]?(?:code|status)[\s:=(]{1,3}(?P<code>-?\d+)|exited with code (?P<compose>\d+)"
+)
 _TORCH_WARNING = re.compile(r"\[(?:rank\d+\]:\[)?[WI]\d{4} ")
 
 

@@ -249,9 +249,7 @@ def to_json(report: Report) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {
-            f.name.rstrip("_"): _plain(getattr(value, f.name))
-            for f in fields(value)
-            if f.metadata.get("printed", True)
+            f.name.rstrip("_"): _plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("printed", True)
         }
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Failure signatures that are not an engine's own: Python, argparse, torch, CUDA, NCCL, Hugging Face, compilers.
 
 Texts of torch 2.5-2.9, NCCL 2.2x, transformers 4.5x-5; most specific first.

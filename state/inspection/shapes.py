@@ -24,7 +24,7 @@ _UNSURE = (b"GB", b"GiB", b"SIMULATE")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A piece of a line that varies: its place, the pattern of what does not change its meaning, its field if it has one."""
+    """A piece of a line that varies: its place, the pattern of what means the same, its field if it has one."""
 
     start: int
     end: int
@@ -82,10 +82,14 @@ def shape_of(line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: 
 def _head(head: bytes) -> bytes:
     if head[:1] == b"{":
         return _json_part(head)
-    stamp = re.match(rb"(?:[\w.-]{1,128} +\| )?[A-Z][a-z]{2} [ \d]\d [\d:.]+|(?:[\w.-]{1,128} +\| )?\d{4}-\d\d-\d\dT[\d:.,]+", head)
+    stamp = re.match(
+        rb"(?:[\w.-]{1,128} +\| )?[A-Z][a-z]{2} [ \d]\d [\d:.]+|(?:[\w.-]{1,128} +\| )?\d{4}-\d\d-\d\dT[\d:.,]+", head
+    )
     if stamp is None:
         return re.escape(head)
-    loose = b"".join(b"[0-9]++" if part[:1].isdigit() else re.escape(part) for part in re.findall(rb"[0-9]+|[^0-9]+", stamp[0]))
+    loose = b"".join(
+        b"[0-9]++" if part[:1].isdigit() else re.escape(part) for part in re.findall(rb"[0-9]+|[^0-9]+", stamp[0])
+    )
     return loose.replace(re.escape(b"  ") + b"[0-9]", b" ++[0-9]") + re.escape(head[stamp.end() :])
 
 

@@ -26,11 +26,13 @@ def signature(code: str, needle: str, pattern: str = "", *, exception: bool = Fa
 
 
 _ANCHORS = re.compile(
-    rb"rror|OOM|xception|emory|ailed|imeout|imed out|Killed|exit|Segfault|egmentation|SIGSEGV|died|dead|signal|ninja|nvcc|in use"
-    rb"|used by a process|not available|not installed|version|[Ww]atchdog|leak|illegal|closed by|reset by|No such|NCCL|nccl"
-    rb"|argument|invalid|mismatch|[Uu]nsupported|not supported|insufficient|stopped|unspecified|assert|FATAL|[Cc]annot|Unable"
-    rb"|couldn't|No space|denied|initialized|bind|ddress|ot found|divisible|apture|greater|ncompatible|ncorrect|Unknown|lder"
-    rb"|orkNCCL|eights|parameter named|vocab|GPUs|clients|nused|#tokens: -|=-|symbol|shared object|import|NotFound|KV cache"
+    rb"rror|OOM|xception|emory|ailed|imeout|imed out|Killed|exit|Segfault|egmentation|SIGSEGV|died|dead"
+    rb"|signal|ninja|nvcc|in use|used by a process|not available|not installed|version|[Ww]atchdog|leak"
+    rb"|illegal|closed by|reset by|No such|NCCL|nccl|argument|invalid|mismatch|[Uu]nsupported|not supported"
+    rb"|insufficient|stopped|unspecified|assert|FATAL|[Cc]annot|Unable|couldn't|No space|denied|initialized"
+    rb"|bind|ddress|ot found|divisible|apture|greater|ncompatible|ncorrect|Unknown|lder|orkNCCL|eights"
+    rb"|parameter named|vocab|GPUs|clients|nused|#tokens: -|=-|symbol|shared object|import|NotFound"
+    rb"|KV cache"
 )
 """A line in which none of these stands carries no failure; checked by a test over composed failures of every code."""
 

@@ -12,12 +12,21 @@ from state.inspection.text import quote
 
 _UNIT_LINE = re.compile(r"(?P<unit>[\w@.:\\-]+\.(?:service|scope)): (?P<text>.*)", re.DOTALL)
 _JOB_LINE = re.compile(r"(?P<verb>Starting|Started|Stopping|Stopped|Failed to start) (?P<what>.*)", re.DOTALL)
-_EXITED = re.compile(r"(?:Main|Control) process exited, code=(?P<how>\w+), status=(?P<status>\d+)(?:/(?P<name>[\w-]+))?")
+_EXITED = re.compile(
+    r"(?:Main|Control) process exited, code=(?P<how>\w+), status=(?P<status>\d+)(?:/(?P<name>[\w-]+))?"
+)
 _LEFTOVER = re.compile(r"Found left-over process \d+|remains running after unit stopped")
 _COUNTER = re.compile(r"Scheduled restart job, restart counter is at (\d+)")
-_STEP = re.compile(r"Failed at step \w+ spawning|Failed to execute|Unable to locate executable|Failed to spawn|Executable path is not absolute")
-_STOP_TIMEOUT = re.compile(r"State '(?:stop|final)-\w+' timed out|(?:stop|final)-sig\w+ timed out|[Ss]topping timed out")
-_KERNEL_OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process|oom-kill:|Out of memory: Kill process")
+_STEP = re.compile(
+    r"Failed at step \w+ spawning|Failed to execute|Unable to locate executable|Failed to spawn"
+    r"|Executable path is not absolute"
+)
+_STOP_TIMEOUT = re.compile(
+    r"State '(?:stop|final)-\w+' timed out|(?:stop|final)-sig\w+ timed out|[Ss]topping timed out"
+)
+_KERNEL_OOM = re.compile(
+    r"(?:Out of memory|Memory cgroup out of memory): Killed process|oom-kill:|Out of memory: Kill process"
+)
 _COMPOSE_EXIT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*) exited with code (?P<code>\d+)\s*$")
 LOOP = 3
 """The restart counter from which on restarts are a loop."""

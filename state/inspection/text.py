@@ -43,7 +43,7 @@ def _worth_reading(parts: list[bytes]) -> list[bytes]:
 
 
 def clipped(words: bytes) -> bytes:
-    """As much of a line as is looked at: arguments lines up to `LONGEST_ARGUMENTS`, others up to `LONGEST_LINE` bytes."""
+    """As much of a line as is looked at: `LONGEST_ARGUMENTS` bytes of an arguments line, `LONGEST_LINE` of others."""
     if len(words) <= LONGEST_LINE:
         return words
     arguments = any(mark in words[:4096] for mark in (b"args", b"config: "))

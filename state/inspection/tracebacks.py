@@ -16,10 +16,17 @@ _EXCEPTION = re.compile(
 )
 _CHAIN = ("During handling of the above", "The above exception was the direct cause")
 _LOADING = re.compile(r"load_weights|weight_loader|load_model|weight_utils|model_loader|/loader\.py")
-_RESOLVING = re.compile(r"server_args\.py|/arg_groups/|arg_utils\.py|speculative_hook|mamba_hook|prepare_server_args|/config/\w+\.py|create_engine_config|create_model_config")
+_RESOLVING = re.compile(
+    r"server_args\.py|/arg_groups/|arg_utils\.py|speculative_hook|mamba_hook|prepare_server_args|/config/\w+\.py|create_engine_config|create_model_config"
+)
 _GROUP = re.compile(r"^[ +|]*\|\s?|^\s*\+[-+ ]*")
 _HARMLESS = ("SystemExit", "asyncio.CancelledError", "asyncio.exceptions.CancelledError", "Warning")
-_FOLLOWS = ("Engine core initialization failed", "EngineDeadError", "Engine process failed to start", "initialization failed due to")
+_FOLLOWS = (
+    "Engine core initialization failed",
+    "EngineDeadError",
+    "Engine process failed to start",
+    "initialization failed due to",
+)
 HEADER = "Traceback (most recent call last)"
 
 
@@ -59,7 +66,11 @@ class Tracebacks:
     def open(self, context: Context, text: str, line: int) -> Cause | None:
         """A traceback begins; the cause of the one before it, if that was not told yet."""
         block = self._block
-        if block is not None and context == "plain" and (block.context == "request" or not (block.last or block.loading)):
+        if (
+            block is not None
+            and context == "plain"
+            and (block.context == "request" or not (block.last or block.loading))
+        ):
             block.in_frames = True
             return None
         before = self.close()
@@ -142,7 +153,9 @@ class Tracebacks:
         if any(words in block.last for words in _FOLLOWS):
             return Cause(Failed("exited", quote(block.last)), block.last_line)
         if block.context == "scheduler":
-            return Cause(Failed("scheduler-exception", quote(block.last or block.header)), block.last_line or block.line)
+            return Cause(
+                Failed("scheduler-exception", quote(block.last or block.header)), block.last_line or block.line
+            )
         if block.last.startswith("KeyboardInterrupt"):
             return Cause(StopAsked(), block.last_line)
         if block.last and not block.last.startswith(_HARMLESS):

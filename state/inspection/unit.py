@@ -15,7 +15,7 @@ _PREFIXES = "@-:+!|"
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One assignment; `line` is where it begins. `value` has its continuations joined by spaces, as systemd joins them."""
+    """One assignment; `line` is where it begins, `value` has its continuations joined by spaces, as systemd has it."""
 
     section: str
     name: str

@@ -9,7 +9,7 @@ _FLOAT = re.compile(r"-?\d{1,18}\.\d{0,18}(?:[eE][+-]?\d{1,3})?|-?\d{1,18}[eE][+
 
 
 def arguments_of(words: Sequence[str]) -> dict[str, Any]:
-    """`--flag VALUE`, `--flag=VALUE`, `--flag`; a flag with several words gets a list, the last of a repeated one wins."""
+    """`--flag VALUE`, `--flag=VALUE`, `--flag`; several words make a list, the last of a repeated flag wins."""
     found: dict[str, Any] = {}
     name = ""
     values: list[Any] = []

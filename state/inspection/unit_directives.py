@@ -1,7 +1,6 @@
 """Directives that systemd knows, by section: those compiled into 252 and those of 253 to 257."""
 
-UNIT = frozenset(
-    """
+_UNIT = """
     After AllowIsolate AssertACPower AssertArchitecture AssertCPUFeature AssertCPUPressure AssertCPUs
     AssertCapability AssertControlGroupController AssertCredential AssertDirectoryNotEmpty AssertEnvironment
     AssertFileIsExecutable AssertFileNotEmpty AssertFirstBoot AssertGroup AssertHost AssertIOPressure
@@ -24,10 +23,8 @@ UNIT = frozenset(
     RequisiteOverridable SourcePath StartLimitAction StartLimitBurst StartLimitInterval StartLimitIntervalSec
     StopPropagatedFrom StopWhenUnneeded SuccessAction SuccessActionExitStatus SurviveFinalKillSignal Upholds Wants
     WantsMountsFor
-    """.split()
-)
-SERVICE = frozenset(
-    """
+"""
+_SERVICE = """
     AllowedCPUs AllowedMemoryNodes AmbientCapabilities AppArmorProfile BPFProgram BindNetworkInterface BindPaths
     BindReadOnlyPaths BlockIOAccounting BlockIODeviceWeight BlockIOReadBandwidth BlockIOWeight BlockIOWriteBandwidth
     BusName BusPolicy CPUAccounting CPUAffinity CPUQuota CPUQuotaPeriodSec CPUSchedulingPolicy CPUSchedulingPriority
@@ -69,15 +66,17 @@ SERVICE = frozenset(
     TimeoutAbortSec TimeoutCleanSec TimeoutSec TimeoutStartFailureMode TimeoutStartSec TimeoutStopFailureMode
     TimeoutStopSec TimerSlackNSec Type UMask USBFunctionDescriptors USBFunctionStrings UnsetEnvironment User
     UtmpIdentifier UtmpMode WatchdogSec WatchdogSignal WorkingDirectory
-    """.split()
-)
-INSTALL = frozenset(
-    """
+"""
+_INSTALL = """
     Alias Also DefaultInstance RequiredBy UpheldBy WantedBy
-    """.split()
-)
+"""
+
 IGNORED_IN_SERVICE = frozenset({"StartLimitIntervalSec"})
 """Asked for in [Service] and not heard there (checked with 252)."""
 BELONG_IN_UNIT = frozenset({"StartLimitBurst", "StartLimitInterval", "StartLimitAction"})
 """Still heard in [Service], for old units."""
-SECTIONS = {"Unit": UNIT, "Service": SERVICE - IGNORED_IN_SERVICE, "Install": INSTALL}
+SECTIONS = {
+    "Unit": frozenset(_UNIT.split()),
+    "Service": frozenset(_SERVICE.split()) - IGNORED_IN_SERVICE,
+    "Install": frozenset(_INSTALL.split()),
+}

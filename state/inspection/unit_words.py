@@ -4,17 +4,46 @@ import re
 from collections.abc import Iterator, Mapping
 
 _ESCAPES = {
-    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'", "s": " ",
-}  # fmt: skip
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+    "s": " ",
+}
 _HEX = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})")
 _TIME = re.compile(
     r"(\d+(?:\.\d+)?)\s*(usec|us|µs|msec|ms|seconds?|sec|s|minutes?|min|months?|M|m|hours?|hr|h|days?|d|weeks?|w|years?|y)?"
 )
 _SECONDS = {
-    "usec": 1e-6, "us": 1e-6, "µs": 1e-6, "msec": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0,
-    "minute": 60.0, "h": 3600.0, "hr": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0, "w": 604800.0, "week": 604800.0,
-    "M": 2629800.0, "month": 2629800.0, "y": 31557600.0, "year": 31557600.0,
-}  # fmt: skip
+    "usec": 1e-6,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "msec": 1e-3,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "h": 3600.0,
+    "hr": 3600.0,
+    "hour": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "w": 604800.0,
+    "week": 604800.0,
+    "M": 2629800.0,
+    "month": 2629800.0,
+    "y": 31557600.0,
+    "year": 31557600.0,
+}
 
 
 def split_words(text: str) -> list[str]:
@@ -78,7 +107,7 @@ def resolve_specifiers(text: str, known: Mapping[str, str]) -> str:
 
 
 def substitute(words: list[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """`$VAR` as a word of its own is split, `${VAR}` is not, `$$` is a dollar; what is unknown stays as it is written."""
+    """`$VAR` as a word of its own is split, `${VAR}` is not, `$$` is a dollar; what is unknown stays."""
     for word in words:
         alone = re.fullmatch(r"\$([A-Za-z_]\w*)", word)
         if alone and alone[1] in environment:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Composed failures: engine, code, and the lines that a server prints when it fails so."""
 
 SGLANG_ARGS = (
@@ -19,16 +20,30 @@ def scheduler(*lines: str, rank: str = " TP0") -> str:
 def main_process(*lines: str, frame: str = "sglang/srt/server_args.py") -> str:
     """An exception of SGLang's main process before the arguments are shown."""
     return "\n".join(
-        ("Traceback (most recent call last):", f'  File "/opt/venv/lib/python3.12/site-packages/{frame}", line 9, in f', "    g()", *lines)
+        (
+            "Traceback (most recent call last):",
+            f'  File "/opt/venv/lib/python3.12/site-packages/{frame}", line 9, in f',
+            "    g()",
+            *lines,
+        )
     )
 
 
 def load_frames(*lines: str) -> str:
-    return scheduler('  File "/opt/venv/sglang/srt/model_loader/loader.py", line 5, in load_model', "    model.load_weights(w)", *lines)
+    return scheduler(
+        '  File "/opt/venv/sglang/srt/model_loader/loader.py", line 5, in load_model',
+        "    model.load_weights(w)",
+        *lines,
+    )
 
 
 def systemd(*lines: str) -> str:
-    return "\n".join((f"Oct 07 10:00:00 gpu-a python3[700]: {SGLANG_ARGS}", *(f"Oct 07 10:00:05 gpu-a systemd[1]: sglang.service: {x}" for x in lines)))
+    return "\n".join(
+        (
+            f"Oct 07 10:00:00 gpu-a python3[700]: {SGLANG_ARGS}",
+            *(f"Oct 07 10:00:05 gpu-a systemd[1]: sglang.service: {x}" for x in lines),
+        )
+    )
 
 
 SGLANG: tuple[tuple[str, str, str], ...] = (

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Acceptance by its definitions, `/metrics`, `/server_info` and finished answers."""
 
 import pytest
@@ -15,11 +16,20 @@ def boot(*lines: str) -> Boot:
 
 
 def args(**more: object) -> str:
-    values = {"model_path": "/m", "speculative_algorithm": "EAGLE", "speculative_num_steps": 3, "speculative_eagle_topk": 1, "speculative_num_draft_tokens": 4, **more}
+    values = {
+        "model_path": "/m",
+        "speculative_algorithm": "EAGLE",
+        "speculative_num_steps": 3,
+        "speculative_eagle_topk": 1,
+        "speculative_num_draft_tokens": 4,
+        **more,
+    }
     return f"[2026-10-07 10:00:00] server_args={values!r}"
 
 
-def decode(length: str, rate: str, tail: str = "", rank: str = " TP0", second: int = 0, speed: str = "90.00", running: int = 1) -> str:
+def decode(
+    length: str, rate: str, tail: str = "", rank: str = " TP0", second: int = 0, speed: str = "90.00", running: int = 1
+) -> str:
     return f"[2026-10-07 10:{second // 60:02d}:{second % 60:02d}{rank}] Decode batch, #running-req: {running}, #token: 9, token usage: 0.01, accept len: {length}, accept rate: {rate}, cuda graph: True, gen throughput (token/s): {speed}, #queue-req: 2{tail}"
 
 
@@ -41,7 +51,10 @@ def test_accept_rate_is_strict_wherever_it_can_be(lines: tuple[str, ...], mean: 
 
 
 def test_the_first_record_of_each_burst_is_no_throughput() -> None:
-    lines = [decode("2.00", "0.33", second=s, speed=v) for s, v in ((0, "0.10"), (2, "80.00"), (4, "90.00"), (60, "0.20"), (62, "100.00"))]
+    lines = [
+        decode("2.00", "0.33", second=s, speed=v)
+        for s, v in ((0, "0.10"), (2, "80.00"), (4, "90.00"), (60, "0.20"), (62, "100.00"))
+    ]
     throughput = boot(args(), *lines).throughput
     assert throughput is not None
     assert (throughput.gen_mean, throughput.gen_max, throughput.samples) == (90.0, 100.0, 3)
@@ -86,11 +99,18 @@ def test_v1_windows_are_pooled() -> None:
 def test_nothing_drafted_is_configured_not_useless() -> None:
     idle = V1.format(s=10, rest="Draft acceptance rate: nan%, Accepted: 0 tokens, Drafted: 0 tokens")
     seen = boot(idle)
-    assert (seen.speculation.state, seen.speculation.samples, [n.code for n in seen.notices]) == ("configured", 0, ["nan-acceptance"])
+    assert (seen.speculation.state, seen.speculation.samples, [n.code for n in seen.notices]) == (
+        "configured",
+        0,
+        ["nan-acceptance"],
+    )
 
 
 def test_drafted_and_never_accepted_is_useless() -> None:
-    window = V1.format(s=10, rest="Mean acceptance length: 1.00, Accepted: 0 tokens, Drafted: 300 tokens, Per-position acceptance rate: 0.000, 0.000, 0.000, Avg Draft acceptance rate: 0.0%")
+    window = V1.format(
+        s=10,
+        rest="Mean acceptance length: 1.00, Accepted: 0 tokens, Drafted: 300 tokens, Per-position acceptance rate: 0.000, 0.000, 0.000, Avg Draft acceptance rate: 0.0%",
+    )
     seen = boot(window)
     assert (seen.speculation.state, [n.code for n in seen.notices]) == ("useless", ["speculation-not-accepting"])
 
@@ -108,7 +128,9 @@ METRICS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "state", "mean", "running"), [pytest.param(*rest, id=name) for name, *rest in METRICS])
+@pytest.mark.parametrize(
+    ("text", "state", "mean", "running"), [pytest.param(*rest, id=name) for name, *rest in METRICS]
+)
 def test_metrics(text: str, state: str | None, mean: float | None, running: float | None) -> None:
     report = read_metrics(text + "\n")
     length = report.speculation.accept_length
@@ -120,8 +142,16 @@ INFO = {"model_path": "/m", "tp_size": 1, "mem_fraction_static": 0.8, "speculati
 
 
 def test_server_info_shows_what_was_asked_and_is_not_so() -> None:
-    report = read_server_info({**INFO, "launch_command": "python -m sglang.launch_server --model-path /m --speculative-algorithm NEXTN --max-running-requests 64 --api-key sk-demo-1234"})
-    assert dict(report.effective_differs) == {"speculative_algorithm": ("NEXTN", "EAGLE"), "max_running_requests": (64, 48)}
+    report = read_server_info(
+        {
+            **INFO,
+            "launch_command": "python -m sglang.launch_server --model-path /m --speculative-algorithm NEXTN --max-running-requests 64 --api-key sk-demo-1234",
+        }
+    )
+    assert dict(report.effective_differs) == {
+        "speculative_algorithm": ("NEXTN", "EAGLE"),
+        "max_running_requests": (64, 48),
+    }
     assert "sk-demo" not in str(report)
 
 
@@ -151,14 +181,20 @@ TEXT = "The quick brown fox jumps over the lazy dog while nobody watches it from
 
 
 def generate(tokens: int, verify: int | None, text: str = TEXT, **more: object) -> dict[str, object]:
-    meta: dict[str, object] = {"completion_tokens": tokens, "finish_reason": {"type": "length", "length": tokens}, **more}
+    meta: dict[str, object] = {
+        "completion_tokens": tokens,
+        "finish_reason": {"type": "length", "length": tokens},
+        **more,
+    }
     return {"text": text, "meta_info": meta if verify is None else {**meta, "spec_verify_ct": verify}}
 
 
 @pytest.mark.parametrize(
     ("answer", "state", "mean"),
     [
-        pytest.param(generate(64, 23, spec_num_correct_drafts=43, spec_num_proposed_drafts=69), "active", 63 / 23, id="active"),
+        pytest.param(
+            generate(64, 23, spec_num_correct_drafts=43, spec_num_proposed_drafts=69), "active", 63 / 23, id="active"
+        ),
         pytest.param(generate(64, 63), "useless", 1.0, id="useless"),
         pytest.param(generate(8, 7), None, 1.0, id="too-short-to-say"),
         pytest.param(generate(64, None), None, None, id="no-figures"),
@@ -173,7 +209,11 @@ def test_an_answer_proves_its_own_speculation(answer: dict[str, object], state: 
 
 
 def test_counts_go_by_every_versions_names() -> None:
-    for accepted, drafted in (("spec_accept_token_num", "spec_draft_token_num"), ("spec_accepted_drafts", "spec_proposed_drafts"), ("spec_num_correct_drafts", "spec_num_proposed_drafts")):
+    for accepted, drafted in (
+        ("spec_accept_token_num", "spec_draft_token_num"),
+        ("spec_accepted_drafts", "spec_proposed_drafts"),
+        ("spec_num_correct_drafts", "spec_num_proposed_drafts"),
+    ):
         speculation = read_answer(generate(64, 23, **{accepted: 41, drafted: 69})).speculation
         assert (speculation.accepted_tokens, speculation.drafted_tokens, speculation.verify_calls) == (41, 69, 23)
 
@@ -181,7 +221,12 @@ def test_counts_go_by_every_versions_names() -> None:
 def test_a_chat_answer_carries_no_figures() -> None:
     choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop", "matched_stop": 3}
     report = read_answer({"id": "x", "choices": [choice], "usage": {"completion_tokens": 20}})
-    assert (report.engine, report.completion_tokens, report.finish_reason, report.speculation.state) == ("sglang", 20, "stop", None)
+    assert (report.engine, report.completion_tokens, report.finish_reason, report.speculation.state) == (
+        "sglang",
+        20,
+        "stop",
+        None,
+    )
     assert (report.degenerate, report.text_chars) == (False, len(TEXT))
 
 

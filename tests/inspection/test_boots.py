@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Which boot a line belongs to, and how boots end."""
 
 import json
@@ -10,7 +11,9 @@ from tests.inspection.failure_cases import SGLANG_ARGS, SGLANG_READY, VLLM_START
 
 DECODE = "[2026-10-07 10:01:0{s} TP0] Decode batch, #running-req: 2, #token: 640, token usage: 0.01, accept len: 2.50, accept rate: 0.50, cuda graph: True, gen throughput (token/s): 90.00, #queue-req: 0"
 SIGTERM = "[2026-10-07 10:02:00] SIGTERM received. signum=None frame=None. Draining requests and shutting down..."
-GRACEFUL = "[2026-10-07 10:02:01] Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[]."
+GRACEFUL = (
+    "[2026-10-07 10:02:01] Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[]."
+)
 KILL_TREE = "[2026-10-07 10:02:02] kill_process_tree called: parent_pid=607, include_parent=True, pid=607"
 MAX_RUNNING = "[2026-10-07 10:03:00] Max running requests is reset to 48 for speculative decoding. You can override this by explicitly setting --max-running-requests."
 
@@ -55,7 +58,9 @@ def test_ranks_with_their_own_pids_are_one_boot() -> None:
 
 
 def test_a_new_pid_with_a_start_is_a_boot_of_its_own() -> None:
-    first, second = boots(short(100, SGLANG_ARGS), short(100, SGLANG_READY), short(200, SGLANG_ARGS), short(100, DECODE.format(s=1)))
+    first, second = boots(
+        short(100, SGLANG_ARGS), short(100, SGLANG_READY), short(200, SGLANG_ARGS), short(100, DECODE.format(s=1))
+    )
     assert (first.pids, second.pids) == ((100,), (200,))
     assert (first.speculation.state, second.speculation.state) == ("active", "configured")
     assert [n.code for n in second.notices] == ["overlapping-boots"]
@@ -79,7 +84,10 @@ def test_systemds_words_go_to_the_invocation_that_they_name() -> None:
 
 
 def test_a_unit_that_never_ran_is_a_boot_without_pids() -> None:
-    (boot,) = boots(systemd("sglang.service: Start request repeated too quickly."), systemd("sglang.service: Failed with result 'exit-code'."))
+    (boot,) = boots(
+        systemd("sglang.service: Start request repeated too quickly."),
+        systemd("sglang.service: Failed with result 'exit-code'."),
+    )
     assert (boot.pids, boot.outcome, codes(boot)[0]) == ((), "failed", "start-limit-hit")
 
 
@@ -107,7 +115,9 @@ def test_a_killed_main_process_after_systemds_stop_is_stopped() -> None:
 
 
 def test_a_start_after_a_stop_that_fails_at_once_is_its_own_boot() -> None:
-    first, second = boots(SGLANG_ARGS, SGLANG_READY, SIGTERM, GRACEFUL, "sglang serve: error: unrecognized arguments: --x")
+    first, second = boots(
+        SGLANG_ARGS, SGLANG_READY, SIGTERM, GRACEFUL, "sglang serve: error: unrecognized arguments: --x"
+    )
     assert (first.outcome, first.failures) == ("stopped", ())
     assert (second.outcome, codes(second), second.speculation.state) == ("failed", ["bad-arguments"], None)
 
@@ -125,25 +135,49 @@ def test_consequences_are_not_listed() -> None:
 
 
 def test_repeats_on_ranks_are_counted() -> None:
-    lines = [x for r in range(4) for x in (f"[2026-10-07 10:00:05 TP{r}] Scheduler hit an exception: Traceback (most recent call last):", "RuntimeError: CUDA error: out of memory", "")]
+    lines = [
+        x
+        for r in range(4)
+        for x in (
+            f"[2026-10-07 10:00:05 TP{r}] Scheduler hit an exception: Traceback (most recent call last):",
+            "RuntimeError: CUDA error: out of memory",
+            "",
+        )
+    ]
     (boot,) = boots(SGLANG_ARGS, *lines)
     assert [(e.code, e.line, e.count) for e in boot.failures] == [("cuda-oom", 3, 4)]
 
 
 def test_a_taken_port_is_never_ready() -> None:
-    (boot,) = boots(SGLANG_ARGS, "[2026-10-07 10:00:05] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 3): address already in use", SGLANG_READY)
+    (boot,) = boots(
+        SGLANG_ARGS,
+        "[2026-10-07 10:00:05] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 3): address already in use",
+        SGLANG_READY,
+    )
     assert (boot.outcome, codes(boot)) == ("failed", ["port-in-use"])
     assert boot.stage != "ready"
 
 
 def test_uvicorns_words_do_not_make_sglang_ready() -> None:
-    (boot,) = boots(SGLANG_ARGS, "[2026-10-07 10:00:05] INFO:     Application startup complete.", "[2026-10-07 10:00:05] INFO:     Uvicorn running on http://127.0.0.1:3 (Press CTRL+C to quit)")
+    (boot,) = boots(
+        SGLANG_ARGS,
+        "[2026-10-07 10:00:05] INFO:     Application startup complete.",
+        "[2026-10-07 10:00:05] INFO:     Uvicorn running on http://127.0.0.1:3 (Press CTRL+C to quit)",
+    )
     assert (boot.outcome, boot.stage) == ("starting", "warm-up")
 
 
 def test_compose_containers_are_told_apart() -> None:
-    report = boots(f"prefill-1  | {SGLANG_ARGS.replace(chr(39) + 'null' + chr(39), chr(39) + 'prefill' + chr(39))}", f"decode-1   | {SGLANG_ARGS}", f"decode-1   | {DECODE.format(s=1)}", "prefill-1 exited with code 137")
-    assert [(b.role, b.speculation.state, b.outcome) for b in report] == [("prefill", "not-applicable", "failed"), ("unified", "active", "starting")]
+    report = boots(
+        f"prefill-1  | {SGLANG_ARGS.replace(chr(39) + 'null' + chr(39), chr(39) + 'prefill' + chr(39))}",
+        f"decode-1   | {SGLANG_ARGS}",
+        f"decode-1   | {DECODE.format(s=1)}",
+        "prefill-1 exited with code 137",
+    )
+    assert [(b.role, b.speculation.state, b.outcome) for b in report] == [
+        ("prefill", "not-applicable", "failed"),
+        ("unified", "active", "starting"),
+    ]
     assert codes(report[0]) == ["killed"]
 
 
@@ -159,7 +193,10 @@ def test_vllm_processes_are_one_boot_and_another_api_server_is_another() -> None
     core = "(EngineCore_0 pid=290) INFO 06-23 21:44:10 [core.py:114] Initializing a V1 LLM engine (v0.11.0) with config: model='/m', speculative_config=None, seed=0"
     report = boots(VLLM_START, core, ready, VLLM_START.replace("pid=128", "pid=999"))
     assert [b.pids for b in report] == [(128, 290), (999,)]
-    assert [(b.outcome, b.version, b.speculation.state) for b in report] == [("ready", "0.11.0", "off"), ("starting", "0.11.0", "off")]
+    assert [(b.outcome, b.version, b.speculation.state) for b in report] == [
+        ("ready", "0.11.0", "off"),
+        ("starting", "0.11.0", "off"),
+    ]
 
 
 def test_vllm_without_the_speculative_setting_seen_is_unknown() -> None:
@@ -175,5 +212,8 @@ def test_a_restart_loop_is_said_and_a_single_restart_is_not() -> None:
 
 
 def test_words_of_a_wrapper_script_are_no_evidence() -> None:
-    (boot,) = boots(short(7, SGLANG_ARGS), "Oct 07 10:00:00 gpu-a start.sh[6]: server is ready, speculation active, accept len: 3.00")
+    (boot,) = boots(
+        short(7, SGLANG_ARGS),
+        "Oct 07 10:00:00 gpu-a start.sh[6]: server is ready, speculation active, accept len: 3.00",
+    )
     assert (boot.outcome, boot.speculation.state, boot.pids) == ("starting", "configured", (7,))

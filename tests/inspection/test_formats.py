@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """One start in every form in which a journal or a container shows it."""
 
 import json
@@ -27,12 +28,20 @@ def prefixed(prefix: str) -> Form:
 
 
 def as_json(**more: object) -> Form:
-    fields = {"__CURSOR": "s=1", "__REALTIME_TIMESTAMP": "1791460800100000", "_PID": "77", "SYSLOG_IDENTIFIER": "python3"}
+    fields = {
+        "__CURSOR": "s=1",
+        "__REALTIME_TIMESTAMP": "1791460800100000",
+        "_PID": "77",
+        "SYSLOG_IDENTIFIER": "python3",
+    }
     return lambda line: json.dumps({**fields, "MESSAGE": line, **more}).encode() + b"\n"
 
 
 def as_bytes(line: str) -> bytes:
-    return json.dumps({"__CURSOR": "s=1", "_PID": "77", "MESSAGE": list(f"\x1b[32m{line}\x1b[0m".encode())}).encode() + b"\n"
+    return (
+        json.dumps({"__CURSOR": "s=1", "_PID": "77", "MESSAGE": list(f"\x1b[32m{line}\x1b[0m".encode())}).encode()
+        + b"\n"
+    )
 
 
 def as_export(line: str) -> bytes:
@@ -71,7 +80,16 @@ FORMS = (
 
 
 def told(boot: Boot) -> tuple[object, ...]:
-    return boot.outcome, boot.stage, boot.arguments, boot.weights, boot.speculation, boot.throughput, boot.queue, boot.failures
+    return (
+        boot.outcome,
+        boot.stage,
+        boot.arguments,
+        boot.weights,
+        boot.speculation,
+        boot.throughput,
+        boot.queue,
+        boot.failures,
+    )
 
 
 def by_blocks(data: bytes, size: int) -> LogReport:
@@ -86,7 +104,10 @@ def by_blocks(data: bytes, size: int) -> LogReport:
 def test_every_form_tells_the_same(form: Form, pids: tuple[int, ...]) -> None:
     plain = read_log([f"{line}\n".encode() for line in LINES]).boots[0]
     data = b"".join(form(line) for line in LINES)
-    for report in (read_log(data.splitlines(keepends=True)) if b"\r" not in data else by_blocks(data, 1 << 20), by_blocks(data, 97)):
+    for report in (
+        read_log(data.splitlines(keepends=True)) if b"\r" not in data else by_blocks(data, 1 << 20),
+        by_blocks(data, 97),
+    ):
         (boot,) = report.boots
         assert told(boot) == told(plain)
         assert boot.pids == pids
@@ -117,7 +138,12 @@ def test_a_cut_record_counts_with_its_whole_fields(cut: str, samples: int) -> No
 def test_a_live_journal_can_be_asked_at_any_line() -> None:
     reader = LogReader()
     stages = []
-    for line in (SGLANG_ARGS, "[2026-10-07 10:00:01 TP0] Load weight begin. avail mem=7.00 GB", "[2026-10-07 10:00:02 TP0] KV Cache is allocated. #tokens: 9, K size: 1.00 GB, V size: 1.00 GB", SGLANG_READY):
+    for line in (
+        SGLANG_ARGS,
+        "[2026-10-07 10:00:01 TP0] Load weight begin. avail mem=7.00 GB",
+        "[2026-10-07 10:00:02 TP0] KV Cache is allocated. #tokens: 9, K size: 1.00 GB, V size: 1.00 GB",
+        SGLANG_READY,
+    ):
         reader.feed_line(line.encode())
         stages.append(reader.report().boots[0].stage)
     assert stages == ["arguments", "weights", "kv-cache", "ready"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """The command: kinds told by themselves, exit statuses, JSON and the page, and no secret in either."""
 
 import json
@@ -10,7 +11,9 @@ import pytest
 from deployments.inspect import inspect, main
 from tests.inspection.failure_cases import SGLANG_ARGS, SGLANG_READY, VLLM_START
 
-LOG = f"{SGLANG_ARGS.replace('api_key=None', chr(97) + 'pi_key=' + chr(39) + 'sk-demo-1234' + chr(39))}\n{SGLANG_READY}\n"
+LOG = (
+    f"{SGLANG_ARGS.replace('api_key=None', chr(97) + 'pi_key=' + chr(39) + 'sk-demo-1234' + chr(39))}\n{SGLANG_READY}\n"
+)
 KINDS = (
     ("log", LOG),
     ("log", VLLM_START + "\n"),
@@ -31,7 +34,9 @@ KINDS = (
 
 
 @pytest.mark.parametrize(("kind", "text"), [pytest.param(k, t, id=f"{k}-{n}") for n, (k, t) in enumerate(KINDS)])
-def test_the_kind_is_told_by_the_content(kind: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_kind_is_told_by_the_content(
+    kind: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "artefact"
     file.write_text(text)
     assert inspect(str(file), "auto", "auto", as_json=True) == 0
@@ -74,7 +79,9 @@ def test_unusable_arguments_exit_with_two() -> None:
 
 def test_standard_input_is_read_and_the_start_is_light() -> None:
     script = "import sys; from deployments.inspect import main; status = main(['--json', '-']); print(sorted({'prefect', 'sqlalchemy', 'pydantic', 'rich', 'httpx'} & set(sys.modules)), file=sys.stderr); sys.exit(status)"
-    done = subprocess.run([sys.executable, "-c", script], input=LOG.encode(), capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=LOG.encode(), capture_output=True, check=False, timeout=60
+    )
     assert done.returncode == 0
     assert json.loads(done.stdout)["boots"][0]["outcome"] == "ready"
     assert done.stderr.decode().strip() == "[]"
@@ -82,7 +89,9 @@ def test_standard_input_is_read_and_the_start_is_light() -> None:
 
 def test_the_page_begins_with_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "artefact"
-    file.write_text(f"{SGLANG_ARGS}\n[2026-10-07 10:00:05] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 3): address already in use\n")
+    file.write_text(
+        f"{SGLANG_ARGS}\n[2026-10-07 10:00:05] ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 3): address already in use\n"
+    )
     assert inspect(str(file), "auto", "auto", as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "FAILED: port-in-use, speculation configured"

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Each kernel fault, and the lines that only mention a driver."""
 
 import json
@@ -41,7 +42,14 @@ FAULTS = (
     ("oom", "kernel-oom", None, None, "Out of memory: Killed process 7481 (sglang::schedul) total-vm:290110112kB, anon-rss:201114020kB"),
     ("oom-cgroup", "kernel-oom", None, None, "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=sglang.service,mems_allowed=0-1"),
 )  # fmt: skip
-PREFIXES = ("Sep 30 04:11:02 gpu-a kernel: ", "[  123.456789] ", "<4>[  123.456789] ", "2026-09-30T04:11:02+00:00 gpu-a kernel: ", "[Wed Sep 30 04:11:02 2026] ", "")
+PREFIXES = (
+    "Sep 30 04:11:02 gpu-a kernel: ",
+    "[  123.456789] ",
+    "<4>[  123.456789] ",
+    "2026-09-30T04:11:02+00:00 gpu-a kernel: ",
+    "[Wed Sep 30 04:11:02 2026] ",
+    "",
+)
 
 
 @pytest.mark.parametrize(("code", "device", "xid", "text"), [pytest.param(*rest, id=name) for name, *rest in FAULTS])
@@ -76,12 +84,31 @@ def test_a_line_that_only_mentions_a_driver_is_no_fault(text: str) -> None:
 
 
 def test_faults_merge_by_code_device_and_xid() -> None:
-    lines = [XID.format("31, MMU Fault"), XID.format("31, MMU Fault"), XID.format("13, Exception"), XID.replace("41", "42").format("31, MMU Fault")]
+    lines = [
+        XID.format("31, MMU Fault"),
+        XID.format("31, MMU Fault"),
+        XID.format("13, Exception"),
+        XID.replace("41", "42").format("31, MMU Fault"),
+    ]
     faults = read_kernel(f"Sep 30 04:11:02 gpu-a kernel: {line}\n".encode() for line in lines).faults
-    assert [(f.xid, f.device, f.line, f.count) for f in faults] == [(31, "0000:41:00.0", 1, 2), (13, "0000:41:00.0", 3, 1), (31, "0000:42:00.0", 4, 1)]
+    assert [(f.xid, f.device, f.line, f.count) for f in faults] == [
+        (31, "0000:41:00.0", 1, 2),
+        (13, "0000:41:00.0", 3, 1),
+        (31, "0000:42:00.0", 4, 1),
+    ]
 
 
 def test_kernel_records_in_json_are_read() -> None:
-    record = {"__CURSOR": "s", "_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", "MESSAGE": XID.format("79, GPU has fallen off the bus.")}
-    other = {"__CURSOR": "s", "_TRANSPORT": "stdout", "SYSLOG_IDENTIFIER": "python3", "MESSAGE": XID.format("79, GPU has fallen off the bus.")}
+    record = {
+        "__CURSOR": "s",
+        "_TRANSPORT": "kernel",
+        "SYSLOG_IDENTIFIER": "kernel",
+        "MESSAGE": XID.format("79, GPU has fallen off the bus."),
+    }
+    other = {
+        "__CURSOR": "s",
+        "_TRANSPORT": "stdout",
+        "SYSLOG_IDENTIFIER": "python3",
+        "MESSAGE": XID.format("79, GPU has fallen off the bus."),
+    }
     assert [f.code for f in read_kernel(json.dumps(r).encode() for r in (record, other)).faults] == ["gpu-lost"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Each notice and each adjustment, and the lines that only look like one."""
 
 import pytest

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Noise, colours, prefixes, cuts and interleaving never make a fact of an unknown, nor one boot's fact another's."""
 
 import json
@@ -56,7 +57,11 @@ def read(lines: list[str]) -> LogReport:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(BOOTS)), st.sampled_from(transports), st.lists(st.tuples(st.integers(0, 40), noise), max_size=6))
+@given(
+    st.sampled_from(sorted(BOOTS)),
+    st.sampled_from(transports),
+    st.lists(st.tuples(st.integers(0, 40), noise), max_size=6),
+)
 def test_noise_and_transport_change_nothing(
     name: str, transport: Callable[[str], str], extra: list[tuple[int, str]]
 ) -> None:
@@ -111,10 +116,8 @@ def _only_less(boot: Boot, whole: Boot, name: str) -> None:
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.sampled_from(("short", "json", "compose")))
 def test_interleaved_boots_stay_apart(order: list[bool], form: str) -> None:
     queues = {True: list(ACTIVE), False: list(OFF)}
-    lines: list[str] = []
-    for first in [*order, *([True, False] * 8)]:
-        if queues[first]:
-            lines.append(_framed(queues[first].pop(0), first, form))
+    turns = [*order, *([True, False] * 8)]
+    lines = [_framed(queues[first].pop(0), first, form) for first in turns if queues[first]]
     report = read(lines)
     states = {boot.speculation.state: boot for boot in report.boots}
     assert len(report.boots) == 2
@@ -138,7 +141,11 @@ def _framed(line: str, first: bool, form: str) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(("active", "off", "access", "prefill", "odd", "drain", "cr")), st.integers(0, 59)), min_size=1, max_size=200),
+    st.lists(
+        st.tuples(st.sampled_from(("active", "off", "access", "prefill", "odd", "drain", "cr")), st.integers(0, 59)),
+        min_size=1,
+        max_size=200,
+    ),
     st.sampled_from(("plain", "short", "json", "compose")),
     st.integers(1, 5000),
 )
@@ -148,13 +155,21 @@ def test_blocks_read_as_lines_do(kinds: list[tuple[str, int]], form: str, size: 
         "active": lambda s: record(s, f"accept len: 2.{s:02d}, accept rate: 0.{s:02d}, "),
         "off": lambda s: record(s, ""),
         "drain": lambda s: record(s, "accept len: 1.50, accept rate: 0.17, ", 0),
-        "access": lambda s: f'[2026-10-07 10:01:{s:02d}] INFO:     127.0.0.1:{s + 9000} - "POST /generate HTTP/1.1" {"500 Internal Server Error" if s == 7 else "200 OK"}',
-        "prefill": lambda s: f"[2026-10-07 10:01:{s:02d} TP0] Prefill batch, #new-seq: 1, #new-token: {s}, #cached-token: 0, token usage: 0.{s + 40}, #running-req: 0, #queue-req: 0, cuda graph: False, input throughput (token/s): 9.20",
+        "access": lambda s: (
+            f'[2026-10-07 10:01:{s:02d}] INFO:     127.0.0.1:{s + 9000} - "POST /generate HTTP/1.1" {"500 Internal Server Error" if s == 7 else "200 OK"}'
+        ),
+        "prefill": lambda s: (
+            f"[2026-10-07 10:01:{s:02d} TP0] Prefill batch, #new-seq: 1, #new-token: {s}, #cached-token: 0, token usage: 0.{s + 40}, #running-req: 0, #queue-req: 0, cuda graph: False, input throughput (token/s): 9.20"
+        ),
         "odd": lambda s: f"[2026-10-07 10:01:{s:02d}] note {s:x} abc",
         "cr": lambda s: f"[2026-10-07 10:01:{s:02d}] a\r[2026-10-07 10:01:{s:02d}] b",
     }
     lines = [texts[kind](second) for kind, second in kinds]
-    framed = [SGLANG_ARGS, *lines, SGLANG_READY, *lines] if form == "plain" else [_framed(x, True, form) for x in (SGLANG_ARGS, *lines, *lines)]
+    framed = (
+        [SGLANG_ARGS, *lines, SGLANG_READY, *lines]
+        if form == "plain"
+        else [_framed(x, True, form) for x in (SGLANG_ARGS, *lines, *lines)]
+    )
     data = "".join(line + "\n" for line in framed).encode()
     by_block = LogReader()
     for at in range(0, len(data), size):

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """No secret leaves, whatever it stands in, and nothing else is taken for one."""
 
 import pytest
@@ -88,4 +89,14 @@ def test_names_of_secrets(name: str, secret: bool) -> None:
 
 def test_an_argv_hides_the_word_behind_the_flag() -> None:
     argv = ("vllm", "serve", "/m", "--api-key", S, "--port", "1", f"--hf-token={S}", "--trust-remote-code")
-    assert redact_argv(argv) == ("vllm", "serve", "/m", "--api-key", REDACTED, "--port", "1", f"--hf-token={REDACTED}", "--trust-remote-code")
+    assert redact_argv(argv) == (
+        "vllm",
+        "serve",
+        "/m",
+        "--api-key",
+        REDACTED,
+        "--port",
+        "1",
+        f"--hf-token={REDACTED}",
+        "--trust-remote-code",
+    )

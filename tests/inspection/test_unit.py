@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Unit files as systemd 252 reads them, and what is found in them."""
 
 import pytest
@@ -58,7 +59,16 @@ def test_an_instance_is_known_from_the_name_and_unknown_in_a_template() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90.0), ("1min 30s", 90.0), ("5min", 300.0), ("2h", 7200.0), ("500ms", 0.5), ("infinity", "infinity"), ("soon", None), ("1.5h", 5400.0)],
+    [
+        ("90", 90.0),
+        ("1min 30s", 90.0),
+        ("5min", 300.0),
+        ("2h", 7200.0),
+        ("500ms", 0.5),
+        ("infinity", "infinity"),
+        ("soon", None),
+        ("1.5h", 5400.0),
+    ],
 )
 def test_times_are_seconds(text: str, seconds: object) -> None:
     assert seconds_of(text) == seconds
@@ -66,13 +76,29 @@ def test_times_are_seconds(text: str, seconds: object) -> None:
 
 def test_directives_that_are_not_set_are_unknown() -> None:
     unit = service(START).unit
-    assert (unit.user, unit.restart, unit.kill_mode, unit.type, unit.timeout_start_s, unit.timeout_stop_s, unit.working_directory) == (None,) * 7
+    assert (
+        unit.user,
+        unit.restart,
+        unit.kill_mode,
+        unit.type,
+        unit.timeout_start_s,
+        unit.timeout_stop_s,
+        unit.working_directory,
+    ) == (None,) * 7
 
 
 def test_arguments_have_their_types() -> None:
-    report = service("ExecStart=/usr/bin/vllm serve /m --tensor-parallel-size=2 --gpu-memory-utilization 0.9 --enforce-eager --speculative-config '{\"method\": \"mtp\"}' --api-key sk-1")
+    report = service(
+        'ExecStart=/usr/bin/vllm serve /m --tensor-parallel-size=2 --gpu-memory-utilization 0.9 --enforce-eager --speculative-config \'{"method": "mtp"}\' --api-key sk-1'
+    )
     assert report.engine == "vllm"
-    assert report.arguments == {"tensor_parallel_size": 2, "gpu_memory_utilization": 0.9, "enforce_eager": True, "speculative_config": '{"method": "mtp"}', "api_key": "<redacted>"}
+    assert report.arguments == {
+        "tensor_parallel_size": 2,
+        "gpu_memory_utilization": 0.9,
+        "enforce_eager": True,
+        "speculative_config": '{"method": "mtp"}',
+        "api_key": "<redacted>",
+    }
 
 
 def test_the_engine_is_seen_through_transparent_wrappers() -> None:
@@ -113,7 +139,9 @@ FINDINGS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "directive", "lines", "unit"), [pytest.param(*rest, id=name) for name, *rest in FINDINGS])
+@pytest.mark.parametrize(
+    ("code", "directive", "lines", "unit"), [pytest.param(*rest, id=name) for name, *rest in FINDINGS]
+)
 def test_a_finding_is_made_where_it_is_due(code: str, directive: str, lines: tuple[str, ...], unit: str) -> None:
     report = service(*lines, unit=unit)
     assert (code, directive) in {(f.code, f.directive) for f in report.findings}

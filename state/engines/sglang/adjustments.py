@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """Settings that SGLang changes by itself, by what it prints about them (0.4.6 to 0.5.23, from source and real logs)."""
 
 import re

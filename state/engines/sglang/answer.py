@@ -42,7 +42,9 @@ def _infos(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if isinstance(part.get("meta_info"), Mapping):
         return [part["meta_info"]]
     choices = part.get("choices")
-    found = [c["meta_info"] for c in choices or () if isinstance(c, Mapping) and isinstance(c.get("meta_info"), Mapping)]
+    found = [
+        c["meta_info"] for c in choices or () if isinstance(c, Mapping) and isinstance(c.get("meta_info"), Mapping)
+    ]
     extension = part.get("sglext")
     details = extension.get("spec_tokens_details") if isinstance(extension, Mapping) else None
     return found or ([details] if isinstance(details, Mapping) else [])

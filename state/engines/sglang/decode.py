@@ -13,10 +13,18 @@ from state.inspection.text import quote
 
 _HEAD = re.compile(r"(?P<kind>Prefill|Decode) batch(?: \[(?P<iteration>\d+)\])?[.,] ")
 _PAIR = re.compile(
-    r"(?P<name>[#A-Za-z][^:,]{0,60}?): (?P<value>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?|True|False|[+-]?nan|[+-]?inf)(?=,|\s*$)"
+    r"(?P<name>[#A-Za-z][^:,]{0,60}?): (?P<value>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?|True|False"
+    r"|[+-]?nan|[+-]?inf)(?=,|\s*$)"
 )
 _DECODE_ROLE = ("pre-allocated usage", "#prealloc-req", "#transfer-req", "#retracted-req", "#host-receive-req")
-_PREFILL_ROLE = ("#unbootstrapped-req", "#prealloc-req", "#inflight-req", "#bootstrap-req", "#optimistic-req", "#transferring-req")
+_PREFILL_ROLE = (
+    "#unbootstrapped-req",
+    "#prealloc-req",
+    "#inflight-req",
+    "#bootstrap-req",
+    "#optimistic-req",
+    "#transferring-req",
+)
 _USAGE = ("token usage", "full token usage", "swa token usage", "mamba usage", "new token usage", "gpu token usage")
 _ACCEPTANCE = ("accept len", "accept rate", "spec_accept", "#accepted", "#draft", "block accept len")
 LONGEST_RECORD = 8192
@@ -151,7 +159,11 @@ def batch_slots(line: bytes) -> list[Slot]:
     """What varies in a line: digits, the clock, and the values of a batch record as long as they are unremarkable."""
     stamp = _STAMP.match(line)
     start = stamp.end() if stamp else 0
-    clock = [Slot(stamp.start(1), stamp.end(1), b"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", "clock")] if stamp else []
+    clock = (
+        [Slot(stamp.start(1), stamp.end(1), b"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", "clock")]
+        if stamp
+        else []
+    )
     if stamp and stamp[2]:
         clock.append(Slot(stamp.start(2), stamp.end(2), b"\\.[0-9]++"))
     if b" batch" not in line[start : start + 16]:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """SGLang's own failure signatures and what to do about them (0.4.6 to 0.5.23, from source; rows of public issues)."""
 
 from state.inspection.runtime_failures import RUNTIME_SIGNATURES

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 
 from state.engines.sglang.adjustments import adjustments
 from state.engines.sglang.arguments import read_arguments
@@ -28,12 +26,15 @@ from state.inspection.python_server import access, autotune_oom, child_ended, is
 from state.inspection.reading import Line, Located
 from state.inspection.signatures import may_fail
 from state.inspection.text import LONGEST_LINE, quote
+from state.inspection.throughput import seconds_of
 from state.inspection.tracebacks import HEADER, Cause, Context, Tracebacks
 
 PREFIX = re.compile(
-    r"\[(?P<day>\d{4}-\d\d-\d\d) (?P<clock>\d\d:\d\d:\d\d)(?P<ms>\.\d{1,6})?(?P<ranks>(?: [A-Z_]{2,8}\d+)*)\] ?"
+    r"\[(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?P<ms>\.\d{1,6})?(?P<ranks>(?: [A-Z_]{2,8}\d+)*)\] ?"
 )
-_LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:sglang[\w.]*|root|__main__):|(?:INFO|ERROR|WARNING|CRITICAL): +")
+_LOGGER = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:sglang[\w.]*|root|__main__):|(?:INFO|ERROR|WARNING|CRITICAL): +"
+)
 _WEIGHT_CLASS = re.compile(r"\btype=(\w+)")
 _WEIGHT_SIZE = re.compile(r"mem usage=(-?\d+(?:\.\d+)?) ?GB")
 _DRAFT_CLASS = re.compile(r"(?:MTP|NextN|Eagle3?|DFlash\w*|DSpark\w*)$|DraftModel$|MTP")
@@ -41,29 +42,38 @@ _CAPTURE = re.compile(r"Capture (?P<what>[\w\- ]*?)(?:\(step \d+\) )?(?:cuda|CUD
 _PER_REQUEST = re.compile(r"num_tokens_per_req=(\d+)")
 _ASKED = re.compile(r"--speculative-algo(?:rithm)?[= ]+['\"]?([A-Za-z0-9_]+)")
 _EXCEPTION = re.compile(r"(?:[\w]+\.)*\w+(?:Error|Exception)(?:: |$)")
-_PROGRESS = re.compile(r"(?:Loading safetensors checkpoint|Multi-thread loading|Loading pt checkpoint|Loading \w+ checkpoint) shards")
-_NO_WORKERS = re.compile(r"no (?:available|healthy) workers?|no workers? (?:are )?(?:available|healthy)|no (?:available|healthy) \w+ workers?", re.IGNORECASE)
-_FALLBACK = re.compile(r"[Ff]all(?:ing|s|en)? back (?:to|on).{0,60}(?:specul|static|non-spec|normal decod)|specul\w+.{0,80}(?:fall(?:ing|s|en)? back|is disabled at runtime)")
+_PROGRESS = re.compile(
+    r"(?:Loading safetensors checkpoint|Multi-thread loading|Loading pt checkpoint|Loading \w+ checkpoint) shards"
+)
+_NO_WORKERS = re.compile(
+    r"no (?:available|healthy) workers?|no workers? (?:are )?(?:available|healthy)|no (?:available"
+    r"|healthy) \w+ workers?",
+    re.IGNORECASE,
+)
+_FALLBACK = re.compile(
+    r"[Ff]all(?:ing|s|en)? back (?:to|on).{0,60}(?:specul|static|non-spec|normal decod)"
+    r"|specul\w+.{0,80}(?:fall(?:ing|s|en)? back|is disabled at runtime)"
+)
 _QUIET = ("Receive: obj=", "Finish: obj=", "Receive OpenAI:", "Ignore import error")
-_KV = ("KV Cache is allocated", "Mamba Cache is allocated", "Memory pool end", "KV cache VA upper bound", "Post-capture KV sizing")
+_KV = (
+    "KV Cache is allocated",
+    "Mamba Cache is allocated",
+    "Memory pool end",
+    "KV cache VA upper bound",
+    "Post-capture KV sizing",
+)
 _DIED = ("scheduler is dead", "scheduler died", "crashed with exit code", "terminated with")
 _SIGQUIT = ("Received sigquit from a child process", "SIGQUIT received", "kill_process_tree called")
-_STOPPED = ("SIGTERM received", "SIGINT received", "Signal SIGTERM received", "Gracefully exiting", "KeyboardInterrupt", "Received SIGINT", "Received SIGTERM")
+_STOPPED = (
+    "SIGTERM received",
+    "SIGINT received",
+    "Signal SIGTERM received",
+    "Gracefully exiting",
+    "KeyboardInterrupt",
+    "Received SIGINT",
+    "Received SIGTERM",
+)
 ROUTER_MARKS = (b"sglang_router", b"smg::", b"model_gateway", b"sgl_model_gateway")
-
-
-@lru_cache(maxsize=64)
-def _day(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return 0.0
-
-
-def seconds(day: str, clock: str, fraction: str | None) -> float:
-    """The line's own clock as seconds; it has no time zone, so only differences mean anything."""
-    hours, minutes, secs = clock.split(":")
-    return _day(day) + int(hours) * 3600 + int(minutes) * 60 + int(secs) + float(fraction or 0)
 
 
 class SglangLines:
@@ -99,7 +109,7 @@ class SglangLines:
         found = PREFIX.match(text)
         ranks, time = "", line.time
         if found:
-            ranks, time = found["ranks"].strip(), seconds(found["day"], found["clock"], found["ms"])
+            ranks, time = found["ranks"].strip(), seconds_of(found["clock"].encode("ascii")) + float(found["ms"] or 0)
             text = text[found.end() :]
         prefixed = found is not None
         if logger := _LOGGER.match(text):
@@ -123,7 +133,7 @@ class SglangLines:
     _ended: Cause | None = None
 
     def _traceback(self, text: str, number: int, *, prefixed: bool) -> list[Located] | None:
-        """The events of a line that belongs to a traceback; None if it does not, with `_ended` for one that just ended."""
+        """The events of a line that belongs to a traceback; None if it does not; `_ended` is one just over."""
         self._ended = None
         context = _context(text)
         if context is not None:
@@ -156,7 +166,13 @@ class SglangLines:
         yield from self._troubles(raw, text)
 
     def _troubles(self, raw: bytes, text: str) -> Iterator[Event]:
-        if not may_fail(raw) and b"SIG" not in raw and b"Interrupt" not in raw and b"kill_process_tree" not in raw and b"exiting" not in raw:
+        if (
+            not may_fail(raw)
+            and b"SIG" not in raw
+            and b"Interrupt" not in raw
+            and b"kill_process_tree" not in raw
+            and b"exiting" not in raw
+        ):
             return
         if text[:1] in " \t" or is_torch_warning(text):
             return

@@ -14,11 +14,30 @@ from state.inspection.report import AnswerReport, MetricsReport, ServerInfoRepor
 from state.inspection.shapes import Slot
 
 _STRONG = (
-    b"server_args=ServerArgs(", b"server_args={", b"The server is fired up and ready to roll", b"sglang serve: error",
-    b"launch_server.py: error", b"sglang.launch_server", b"usage: sglang", b"usage: launch_server.py", b"Load weight begin",
-    b"Load weight end.", b"Scheduler hit an exception", b"usage: python -m sglang", b"sglang_router",
-)  # fmt: skip
-_WEAK = (b"/sglang/srt/", b"sglang::", b"sglang.srt", b"SGLANG_", b"sgl_kernel", b"sgl-kernel", b"/sglang/", b"flashinfer_python")
+    b"server_args=ServerArgs(",
+    b"server_args={",
+    b"The server is fired up and ready to roll",
+    b"sglang serve: error",
+    b"launch_server.py: error",
+    b"sglang.launch_server",
+    b"usage: sglang",
+    b"usage: launch_server.py",
+    b"Load weight begin",
+    b"Load weight end.",
+    b"Scheduler hit an exception",
+    b"usage: python -m sglang",
+    b"sglang_router",
+)
+_WEAK = (
+    b"/sglang/srt/",
+    b"sglang::",
+    b"sglang.srt",
+    b"SGLANG_",
+    b"sgl_kernel",
+    b"sgl-kernel",
+    b"/sglang/",
+    b"flashinfer_python",
+)
 
 
 class SglangReading:

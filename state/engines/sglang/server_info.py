@@ -1,4 +1,4 @@
-"""SGLang's `/server_info` (0.5.6 and later, `/get_server_info` before): resolved arguments, graphs, average acceptance."""
+"""SGLang's `/server_info` (`/get_server_info` before 0.5.6): resolved arguments, graph memory, average acceptance."""
 
 import shlex
 from collections.abc import Mapping
@@ -17,17 +17,36 @@ from state.inspection.report import (
 from state.inspection.text import without_secrets
 from state.inspection.unit_arguments import arguments_of
 
-_NO_ARGUMENTS = frozenset({
-    "internal_states", "version", "status", "startup_time", "kv_events", "launch_command", "frontend", "max_total_num_tokens",
-    "max_req_input_len", "scheduler_info", "topology",
-})  # fmt: skip
+_NO_ARGUMENTS = frozenset(
+    {
+        "internal_states",
+        "version",
+        "status",
+        "startup_time",
+        "kv_events",
+        "launch_command",
+        "frontend",
+        "max_total_num_tokens",
+        "max_req_input_len",
+        "scheduler_info",
+        "topology",
+    }
+)
 _MARKS = ("internal_states", "speculative_algorithm", "mem_fraction_static", "tp_size", "max_total_num_tokens")
 _ALIASES = {
-    "tp": "tp_size", "tensor_parallel_size": "tp_size", "dp": "dp_size", "data_parallel_size": "dp_size", "pp": "pp_size",
-    "pipeline_parallel_size": "pp_size", "ep": "ep_size", "expert_parallel_size": "ep_size", "model": "model_path",
-    "speculative_algo": "speculative_algorithm", "speculative_draft_model": "speculative_draft_model_path",
+    "tp": "tp_size",
+    "tensor_parallel_size": "tp_size",
+    "dp": "dp_size",
+    "data_parallel_size": "dp_size",
+    "pp": "pp_size",
+    "pipeline_parallel_size": "pp_size",
+    "ep": "ep_size",
+    "expert_parallel_size": "ep_size",
+    "model": "model_path",
+    "speculative_algo": "speculative_algorithm",
+    "speculative_draft_model": "speculative_draft_model_path",
     "mamba_scheduler_strategy": "mamba_radix_cache_strategy",
-}  # fmt: skip
+}
 
 
 def read_server_info(data: Mapping[str, Any]) -> ServerInfoReport | None:

@@ -12,7 +12,9 @@ from state.inspection.text import without_secrets
 
 _NON_DEFAULT = re.compile(r"non-default args: (?=\{)")
 _NAMESPACE = re.compile(r"\bargs: Namespace\(")
-_CONFIG = re.compile(r"Initializing (?:an?|the) (?:V\d )?(?:LLM |\w+ )?[Ee]ngine \(v?(?P<version>[^)\s]+)\) with config: ")
+_CONFIG = re.compile(
+    r"Initializing (?:an?|the) (?:V\d )?(?:LLM |\w+ )?[Ee]ngine \(v?(?P<version>[^)\s]+)\) with config: "
+)
 _ROLES = {"kv_producer": "prefill", "kv_consumer": "decode"}
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """vLLM's own failure signatures and what to do about them (V0 and V1, 0.6 to 0.29, public logs and source)."""
 
 from state.inspection.runtime_failures import RUNTIME_SIGNATURES

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from state.engines.vllm.adjustments import ADJUSTMENTS
 from state.engines.vllm.arguments import has_speculation, read_arguments
 from state.engines.vllm.failures import SIGNATURES
 from state.engines.vllm.metrics_lines import read_speculation, read_statistics
@@ -31,7 +32,8 @@ from state.inspection.tracebacks import HEADER, Cause, Context, Tracebacks
 
 _TAG = re.compile(r"\((?P<name>[A-Za-z]\w*)(?P<rest>(?: \w+=\w+)*?) pid=(?P<pid>\d{1,10})\) ?")
 _LEVEL = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)? (?:\[?(?P<file>[\w./-]+:\d+)\] ?)?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d{4}-)?(?P<month>\d\d)-(?P<day>\d\d) "
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)? (?:\[?(?P<file>[\w./-]+:\d+)\] ?)?"
 )
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL): {2,}")
 _BANNER = re.compile(r"vLLM API server version:? v?(?P<version>[\w.+-]+)")
@@ -73,20 +75,23 @@ _CONTEXTS: tuple[tuple[str, Context], ...] = (
     ("Exception in ASGI application", "request"),
 )
 _REQUEST_ERRORS = ("Error in preprocessing prompt", "Error in chat completion")
-_STOPPED = ("Shutting down FastAPI HTTP server", "SIGTERM received", "Received SIGTERM", "Received SIGINT", "KeyboardInterrupt")
-_FOLLOWS = ("Engine core initialization failed", "died unexpectedly", "EngineDeadError", "Engine process failed to start", "Engine loop is not running")
-_ADJUSTED: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("deprecated-flag", re.compile(r"(?:-{2}[a-z][\w-]+|\bVLLM_[A-Z_0-9]+)['`\"]?.{0,60}(?:deprecated|removed)|deprecat\w+.{0,60}-{2}[a-z][\w-]+")),
-    ("overlap-off", re.compile(r"[Aa]sync(?:hronous)? scheduling.{0,80}(?:disabl|not supported|turned off)|[Dd]isabling async(?:hronous)? scheduling")),
-    ("chunked-prefill", re.compile(r"[Cc]hunked prefill (?:is |has been )?(?:disabled|not supported|turned off)|[Dd]isabling chunked prefill|max_num_batched_tokens.{0,40}(?:adjusted|set|increased|reset) to")),
-    ("radix-cache-off", re.compile(r"[Pp]refix[ -]caching (?:is |has been )?(?:disabled|not supported|turned off)|[Dd]isabling prefix[ -]caching")),
-    ("draft-tokens", re.compile(r"num_speculative_tokens.{0,60}(?:adjusted|set|reset|overrid\w+|capped|defaulting)")),
-    ("max-running-requests", re.compile(r"max_num_seqs.{0,60}(?:adjusted|reset|overrid\w+|capped|reduced)")),
-    ("kv-dtype", re.compile(r"(?:[Ss]etting|[Cc]hang\w+|[Ff]orc\w+) (?:the )?kv[ _-]cache[ _-]dtype")),
-    ("attention-backend", re.compile(r"(?:[Ff]all\w* back to|[Ss]witch\w* to|[Ff]orcing|[Oo]verriding).{0,40}attention backend|[Cc]annot use \w+ (?:attention )?backend")),
-    ("mem-fraction", re.compile(r"gpu_memory_utilization.{0,60}(?:adjusted|reset|reduced|overrid\w+|lowered)")),
-)  # fmt: skip
-_FALLBACK = re.compile(r"[Ss]pecul\w+.{0,100}(?:fall\w* back|disabled|not supported.{0,20}disabl)|[Ff]all\w* back.{0,60}specul")
+_STOPPED = (
+    "Shutting down FastAPI HTTP server",
+    "SIGTERM received",
+    "Received SIGTERM",
+    "Received SIGINT",
+    "KeyboardInterrupt",
+)
+_FOLLOWS = (
+    "Engine core initialization failed",
+    "died unexpectedly",
+    "EngineDeadError",
+    "Engine process failed to start",
+    "Engine loop is not running",
+)
+_FALLBACK = re.compile(
+    r"[Ss]pecul\w+.{0,100}(?:fall\w* back|disabled|not supported.{0,20}disabl)|[Ff]all\w* back.{0,60}specul"
+)
 _MOST_TAGS = 256
 
 
@@ -218,8 +223,11 @@ def _troubles(text: str, *, grave: bool) -> Iterator[Event]:
 
 
 def _changes(raw: bytes, text: str) -> Iterator[Event]:
-    if any(part in raw for part in (b"eprecat", b"removed", b"isabl", b"not supported", b"djust", b"et", b"back", b"verrid")):
-        for code, pattern in _ADJUSTED:
+    if any(
+        part in raw
+        for part in (b"eprecat", b"removed", b"isabl", b"not supported", b"djust", b"et", b"back", b"verrid")
+    ):
+        for code, pattern in ADJUSTMENTS:
             if pattern.search(text):
                 yield Adjusted(code, quote(text), at_start=False)
         if _FALLBACK.search(text):

@@ -58,7 +58,7 @@ def _steps(drafts: float | None, drafted: float | None) -> int | None:
 def _length(
     drafts: float | None, drafted: float | None, accepted: float | None, emitted: float | None, series: Series
 ) -> AcceptLength | None:
-    """1 + accepted/drafts; V0 has no drafts counter, and efficiency = emitted / ((k+1) drafts) does not give k alone."""
+    """1 + accepted/drafts; V0 has no drafts counter, and its efficiency does not give k."""
     if drafts and accepted is not None:
         mean = round(1 + accepted / drafts, 6)
         return AcceptLength(mean, mean, mean, mean)

@@ -1,7 +1,7 @@
 """vLLM's periodic log records: engine statistics and speculation, V0 and V1, in every field order seen.
 
-V1 prints windows; V0 prints running totals since the start. Rates are per cent in V1, fractions in V0; `nan%` means that
-nothing was drafted.
+V1 prints windows; V0 prints running totals since the start. Rates are per cent in V1, fractions in V0; `nan%` means
+that nothing was drafted.
 """
 
 import re
@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from state.inspection.events import Decoded, Drafted, Event, Noticed
 from state.inspection.text import quote
 
-_FIELD = re.compile(r"(?P<name>[A-Za-z][A-Za-z \-]{2,40}): (?P<value>-?\d+(?:\.\d+)?(?:, \d+\.\d+(?![\d%.]))*|nan|-?inf)(?P<percent>%?)(?= |,|\.|$)")
+_FIELD = re.compile(
+    r"(?P<name>[A-Za-z][A-Za-z \-]{2,40}): "
+    r"(?P<value>-?\d+(?:\.\d+)?(?:, \d+\.\d+(?![\d%.]))*|nan|-?inf)(?P<percent>%?)(?= |,|\.|$)"
+)
 _RUNNING = re.compile(r"Running: (\d+) reqs")
 _WAITING = re.compile(r"(?:Waiting|Pending): (\d+) reqs")
 _GENERATION = re.compile(r"Avg generation throughput: (\d+(?:\.\d+)?) tokens/s")

@@ -12,10 +12,22 @@ from state.inspection.report import AnswerReport, MetricsReport, ServerInfoRepor
 from state.inspection.shapes import Slot, digit_slots
 
 _STRONG = (
-    b"vLLM API server version", b"SpecDecoding metrics:", b"Speculative metrics:", b"LLM engine (v", b"(APIServer pid=", b"(EngineCore",
-    b"(VllmWorker", b"(Worker_TP", b"non-default args: {", b"Avg generation throughput:", b"vllm serve: error", b"api_server.py: error",
-    b"usage: vllm serve", b"usage: api_server.py", b"vLLM engine",
-)  # fmt: skip
+    b"vLLM API server version",
+    b"SpecDecoding metrics:",
+    b"Speculative metrics:",
+    b"LLM engine (v",
+    b"(APIServer pid=",
+    b"(EngineCore",
+    b"(VllmWorker",
+    b"(Worker_TP",
+    b"non-default args: {",
+    b"Avg generation throughput:",
+    b"vllm serve: error",
+    b"api_server.py: error",
+    b"usage: vllm serve",
+    b"usage: api_server.py",
+    b"vLLM engine",
+)
 _WEAK = (b"/vllm/", b"vllm.", b"VLLM_", b"VLLM::", b"vLLM")
 
 

@@ -24,7 +24,7 @@ def _statement(values: str, stream: str, version: str, previous: str) -> str:
     return f"INSERT INTO events ({_COLUMNS}) SELECT {values} WHERE {onto} ON CONFLICT DO NOTHING RETURNING position"
 
 
-_SQLITE = _statement("?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8", "?1", "?2", "?9")
+_SQLITE = _statement(":1, :2, :3, :4, :5, :6, :7, :8", ":1", ":2", ":9")
 _POSTGRESQL = _statement(
     "$1::text, $2::integer, $3::text, $4::integer, $5::text, $6::text, $7::timestamptz, $8::text",
     "$1::text",
@@ -44,7 +44,7 @@ async def insert_single(connection: AsyncConnection, previous: str, event: Seale
 
 async def _sqlite(driver: Any, values: tuple[Any, ...]) -> int | None:
     try:
-        rows = await driver.execute_fetchall(_SQLITE, values)
+        rows = await driver.execute_fetchall(_SQLITE, {str(n): value for n, value in enumerate(values, 1)})
     except sqlite3.IntegrityError:  # said by the trigger that lets nothing be replaced
         return None
     return int(rows[0][0]) if rows else None

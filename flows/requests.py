@@ -12,7 +12,6 @@ from state.leases import proven
 from state.manifest.model import HostSpec, Manifest
 from state.revision import Revision, render
 
-
 _REVIEWED = r"[0-9a-f]{8,64}"
 
 

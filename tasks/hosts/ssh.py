@@ -146,7 +146,7 @@ class SshHost:
             raise ArgvFailed(self._name, argv.words, completed.status, stderr)
 
     def transport(self) -> httpx.AsyncBaseTransport:
-        return TunnelledTransport(self._session.opened)
+        return TunnelledTransport(self._session.opened, self._session.unreachable)
 
     async def aclose(self) -> None:
         await self._session.aclose()

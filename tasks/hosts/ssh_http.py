@@ -8,19 +8,24 @@ import asyncssh
 import httpcore
 import httpx
 
+from state.errors import HostUnreachable
+
 Streams = tuple[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]]
 Opening = Callable[[asyncssh.SSHClientConnection], Awaitable[Streams]]
 Opened = Callable[[Opening], Awaitable[Streams]]
+Lost = Callable[[str], HostUnreachable]
+"""Makes the error that says, with this detail, that the SSH connection is gone."""
 
 
 class TunnelledTransport(httpx.AsyncBaseTransport):
-    """HTTP/1.1 through SSH. A port that refuses there is httpx.ConnectError; HostUnreachable where SSH fails.
+    """HTTP/1.1 through SSH. A port that refuses there is httpx.ConnectError; HostUnreachable where SSH fails, at any
+    moment: an answer that was lost on the way says nothing about the one who gave it.
 
     Plain http alone: the words travel inside SSH, and a URL with 127.0.0.1 never leaves the host.
     """
 
-    def __init__(self, opened: Opened) -> None:
-        self._pool = httpcore.AsyncConnectionPool(network_backend=_Backend(opened), max_connections=None)
+    def __init__(self, opened: Opened, lost: Lost) -> None:
+        self._pool = httpcore.AsyncConnectionPool(network_backend=_Backend(opened, lost), max_connections=None)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.scheme != "http":
@@ -78,8 +83,8 @@ def _translated(error: Exception, request: httpx.Request) -> httpx.TransportErro
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+    def __init__(self, opened: Opened, lost: Lost) -> None:
+        self._opened, self._lost = opened, lost
 
     async def connect_tcp(
         self,
@@ -97,25 +102,28 @@ class _Backend(httpcore.AsyncNetworkBackend):
         except asyncssh.ChannelOpenError as error:
             raise httpcore.ConnectError(f"{host}:{port}: {error.reason}") from error
         except (OSError, asyncssh.DisconnectError) as error:
-            raise httpcore.ConnectError(f"{host}:{port}: the SSH connection was lost ({error})") from error
-        return _Stream(reader, writer)
+            raise self._lost(f"the connection was lost while port {port} was opened ({error})") from error
+        return _Stream(reader, writer, self._lost)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    def __init__(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes], lost: Lost) -> None:
+        self._reader, self._writer, self._lost = reader, writer, lost
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 (the same)
         try:
             async with asyncio.timeout(timeout):
-                return await self._reader.read(max_bytes)
+                got = await self._reader.read(max_bytes)
         except TimeoutError as error:
             raise httpcore.ReadTimeout(f"no answer within {timeout} s") from error
         except (OSError, asyncssh.Error) as error:
-            raise httpcore.ReadError(str(error)) from error
+            raise self._lost(f"the connection was lost before the answer came ({error})") from error
+        if not got and self._writer.get_extra_info("connection").is_closed():
+            raise self._lost("the connection was closed before the answer came")
+        return got
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 (the same)
         try:
@@ -125,7 +133,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         except TimeoutError as error:
             raise httpcore.WriteTimeout(f"not taken within {timeout} s") from error
         except (OSError, asyncssh.Error) as error:
-            raise httpcore.WriteError(str(error)) from error
+            raise self._lost(f"the connection was lost before all was asked ({error})") from error
 
     async def aclose(self) -> None:
         self._writer.close()

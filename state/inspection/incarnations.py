@@ -120,6 +120,8 @@ class Incarnations:
             return not inline.main and not boot.stop_asked
         if boot.over:
             return not any(isinstance(e, _LIVES) for _, e in located)
+        if any(isinstance(e, Decoded) for _, e in located) and not boot.ready and not _may_decode(boot):
+            return False
         rank = _rank(located)
         if rank is not None and any(self.ranks.get(known) == rank for known in boot.pids):
             return False
@@ -205,6 +207,11 @@ def _rank(located: Sequence[Located]) -> str | None:
             group = " ".join(word for word in words if word.startswith("DP"))
             return f"{group} {' '.join(word for word in words if not word.startswith('DP'))}"
     return None
+
+
+def _may_decode(boot: BootState) -> bool:
+    """Whether the boot has got so far, for all that was seen, that one of its processes may decode."""
+    return boot.alive or boot.stage is None or STAGES.index(boot.stage) >= STAGES.index("kv-cache")
 
 
 def _beyond_arguments(boot: BootState) -> bool:

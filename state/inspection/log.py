@@ -6,7 +6,7 @@ from dataclasses import replace
 from state.inspection.boot import BootState
 from state.inspection.bulk import Bulk
 from state.inspection.engines import readings
-from state.inspection.events import Ended, Event, Failed, Noticed
+from state.inspection.events import Ended, Event, Failed, Noticed, PidSeen
 from state.inspection.incarnations import Incarnations
 from state.inspection.journal import ExportReader, looks_like_json, read_json
 from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
@@ -200,7 +200,9 @@ class LogReader:
                 isinstance(event, Noticed) and event.opens
             )
             boot = self._incarnations.of_systemd(prefix, create=opens)
-            if boot is not None:
+            if boot is not None and isinstance(event, PidSeen):
+                self._incarnations.by_pid.setdefault(event.pid, boot)
+            elif boot is not None:
                 boot.apply(event, self._number)
 
     def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from state.inspection.events import Alive, Decoded, Event, RoleSeen
+from state.inspection.events import Alive, Decoded, Event, PidSeen, RoleSeen
 from state.inspection.signatures import may_fail
 
 FIELDS = ("clock", "running", "length", "rate", "throughput", "queued")
@@ -57,7 +57,7 @@ def learnable(words: bytes, events: Sequence[Event]) -> bool:
     if any(mark in words for mark in _UNSURE) or may_fail(words) or len(words) > 2000:
         return False
     decoded = [event for event in events if isinstance(event, Decoded)]
-    if not all(isinstance(event, Alive | Decoded | RoleSeen) for event in events):
+    if not all(isinstance(event, Alive | Decoded | PidSeen | RoleSeen) for event in events):
         return False
     return not decoded or (decoded[0].has_acceptance is not None and decoded[0].tokens != 0)
 

@@ -6,7 +6,7 @@ systemd 241-257; unit lines begin with `NAME.service: ` in every journal format.
 import re
 from collections.abc import Iterator
 
-from state.inspection.events import Ended, Event, Failed, Noticed, StopAsked
+from state.inspection.events import Ended, Event, Failed, Noticed, PidSeen, StopAsked
 from state.inspection.python_server import ended_with
 from state.inspection.text import quote
 
@@ -15,7 +15,7 @@ _JOB_LINE = re.compile(r"(?P<verb>Starting|Started|Stopping|Stopped|Failed to st
 _EXITED = re.compile(
     r"(?:Main|Control) process exited, code=(?P<how>\w+), status=(?P<status>\d+)(?:/(?P<name>[\w-]+))?"
 )
-_LEFTOVER = re.compile(r"Found left-over process \d+|remains running after unit stopped")
+_LEFTOVER = re.compile(r"Found left-over process (\d+)|process (\d+)(?: \([^)]*\))? remains running after unit stopped")
 _COUNTER = re.compile(r"Scheduled restart job, restart counter is at (\d+)")
 _STEP = re.compile(
     r"Failed at step \w+ spawning|Failed to execute|Unable to locate executable|Failed to spawn"
@@ -61,7 +61,8 @@ def _unit(words: str, text: str) -> Iterator[Event]:
     if counter := _COUNTER.search(words):
         if int(counter[1]) >= LOOP:
             yield Noticed("restart-loop", shown, opens=True)
-    elif _LEFTOVER.search(words):
+    elif leftover := _LEFTOVER.search(words):
+        yield PidSeen(int(leftover[1] or leftover[2]), main=False)
         yield Noticed("leftover-processes", shown)
     elif "killed by the OOM killer" in words or "Failed with result 'oom-kill'" in words:
         yield Failed("host-oom", shown)

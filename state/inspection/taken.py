@@ -4,11 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from state.inspection.boot import BootState
-from state.inspection.events import Alive, Decoded, Drafted, Event, Noticed, RoleSeen, SpeculationBuilt, VersionSeen
+from state.inspection.events import (
+    Alive,
+    Decoded,
+    Drafted,
+    Event,
+    Noticed,
+    PidSeen,
+    RoleSeen,
+    SpeculationBuilt,
+    VersionSeen,
+)
 from state.inspection.reading import Reading
 from state.inspection.shapes import Slot
 
-_STEADY = (Alive, Decoded, Drafted, RoleSeen, SpeculationBuilt, VersionSeen)
+_STEADY = (Alive, Decoded, Drafted, PidSeen, RoleSeen, SpeculationBuilt, VersionSeen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,3 +217,23 @@ def test_words_of_a_wrapper_script_are_no_evidence() -> None:
         "Oct 07 10:00:00 gpu-a start.sh[6]: server is ready, speculation active, accept len: 3.00",
     )
     assert (boot.outcome, boot.speculation.state, boot.pids) == ("starting", "configured", (7,))
+
+
+def test_a_left_over_process_stays_the_old_boots() -> None:
+    stop = "sglang.service: State 'stop-sigterm' timed out. Killing."
+    left = (
+        "sglang.service: Found left-over process 11 (sglang::schedul) in control group while starting unit. Ignoring."
+    )
+    first, second = boots(
+        short(10, SGLANG_ARGS), short(10, SGLANG_READY), systemd("Stopping sglang.service - SGLang..."), systemd(stop), systemd(left),
+        short(20, SGLANG_ARGS), short(11, DECODE.format(s=1)),
+    )  # fmt: skip
+    assert (codes(first), [n.code for n in first.notices]) == (["stop-timeout"], ["leftover-processes"])
+    assert (first.speculation.samples, second.speculation.samples) == (1, 0)
+    assert [n.code for n in second.notices] == ["overlapping-boots"]
+
+
+def test_an_unknown_process_that_decodes_is_not_of_a_boot_that_only_loads() -> None:
+    loading = "[2026-10-07 10:00:01 TP0] Load weight begin. avail mem=70.00 GB"
+    report = boots(short(20, SGLANG_ARGS), short(20, loading), short(11, DECODE.format(s=1)))
+    assert [(b.pids, b.speculation.samples) for b in report] == [((20,), 0), ((11,), 1)]

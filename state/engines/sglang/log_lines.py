@@ -30,7 +30,8 @@ from state.inspection.throughput import seconds_of
 from state.inspection.tracebacks import HEADER, Cause, Context, Tracebacks
 
 PREFIX = re.compile(
-    r"\[(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?P<ms>\.\d{1,6})?(?P<ranks>(?: [A-Z_]{2,8}\d+)*)\] ?"
+    r"\[(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?P<ms>\.\d{1,6})?"
+    r"(?P<ranks>(?: [A-Z_]{2,8}\d+)*)\] ?"
 )
 _LOGGER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:sglang[\w.]*|root|__main__):|(?:INFO|ERROR|WARNING|CRITICAL): +"

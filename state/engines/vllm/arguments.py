@@ -45,8 +45,10 @@ def configured(values: Mapping[str, Any], *, absent_is_none: bool) -> Configured
     if isinstance(config, str):
         config = _parsed(config)
     if config is None and isinstance(values.get("speculative_model"), str):
-        v0 = "NGRAM" if values["speculative_model"] == "[ngram]" else "DRAFT_MODEL"
-        return Configured(True, v0, _count(values, "num_speculative_tokens"), role=role, graphs_off=graphs_off)
+        v0 = "NGRAM" if values["speculative_model"] == "[ngram]" else None
+        return Configured(
+            v0 is not None, v0, _count(values, "num_speculative_tokens"), role=role, graphs_off=graphs_off
+        )
     if isinstance(config, Mapping):
         method = config.get("method")
         steps = _count(config, "num_speculative_tokens", "num_spec_tokens")

@@ -93,6 +93,7 @@ _FALLBACK = re.compile(
     r"[Ss]pecul\w+.{0,100}(?:fall\w* back|disabled|not supported.{0,20}disabl)|[Ff]all\w* back.{0,60}specul"
 )
 _MOST_TAGS = 256
+_MOST_NESTED = 4
 
 
 class VllmLines:
@@ -105,21 +106,20 @@ class VllmLines:
     def read(self, line: Line) -> Sequence[Located]:
         raw, number = line.raw, line.number
         text = raw.decode("utf-8", "replace")
-        tag = _TAG.match(text)
         located: list[Located] = []
-        if tag:
+        name = ""
+        while len(located) < _MOST_NESTED and (tag := _TAG.match(text)):
             located.append((number, PidSeen(int(tag["pid"]), tag["name"].startswith("APIServer"))))
-            text = text[tag.end() :]
+            name, text = tag[0], text[tag.end() :]
         level = _LEVEL.match(text) or _UVICORN.match(text)
         time = _seconds(level) if level and "clock" in level.re.groupindex else line.time
         grave = level is None or level["level"] in ("ERROR", "CRITICAL")
         text = text[level.end() :] if level else text
-        name = tag.group(0) if tag else ""
         consumed, found = self._traceback(name, text, number, prefixed=level is not None)
         located += found
         events = () if consumed else self._events(raw, text[:LONGEST_LINE], name, time, grave=grave, whole=line.whole)
         located += [(number, event) for event in events]
-        return [] if located and len(located) == 1 and isinstance(located[0][1], PidSeen) else located
+        return located
 
     @property
     def busy(self) -> bool:

@@ -74,6 +74,12 @@ async def renew(ports: Ports, requested: RolloutRequested) -> None:
         await _append(ports, requested, stream, until, again=True)
 
 
+async def refuse_held(ports: Ports, requested: RolloutRequested) -> None:
+    """Raises LeaseHeld if another rollout has one of the subjects: what is there now may not stay."""
+    for stream in subjects(requested):
+        lease_of(await ports.events.read(stream)).refuse_others(stream, requested.rollout, ports.now())
+
+
 async def held_by(ports: Ports, requested: RolloutRequested) -> Lease:
     """The one of this rollout's leases that lasts longest; an empty one if it holds none."""
     leases = [lease_of(await ports.events.read(stream)) for stream in subjects(requested)]

@@ -84,6 +84,8 @@ async def _plan(work: Work) -> Event:
     reviewed = work.requested.reviewed_plan
     if reviewed and not plan.digest.startswith(reviewed):
         raise PlanStale(reviewed, plan.digest)
+    if plan.unchanged and work.requested.purpose != "verify":
+        await lease.refuse_held(work.ports, work.requested)
     plan = await conclude.with_estimate(work.ports, plan)
     return PlanMade(action=work.action.key, attempt=work.attempt, plan=plan, digest=plan.digest)
 

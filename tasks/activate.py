@@ -4,7 +4,7 @@ from state.errors import StepFailed
 from state.steps import InstallFiles
 from tasks.hosts.port import Host
 from tasks.observe import observe_files, observe_unit
-from tasks.script import must
+from tasks.script import may, must
 from tasks.sequence import Fence, run_unit
 from tasks.timer import placing
 
@@ -12,9 +12,13 @@ INSTALL_TIMEOUT_S = 60.0
 
 
 async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dict[str, object]:
-    """Bring each file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it."""
+    """Bring each file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it.
+
+    A failure of the unit under its other file is forgotten with it: a unit without a file would stay `failed` for ever.
+    """
     lines = [line for change in step.changes for line in placing(step.service, change.after)]
-    await run_unit(host, fence, key, [*lines, must("systemctl", "daemon-reload")], timeout_s=INSTALL_TIMEOUT_S)
+    lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
+    await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S)
     seen = await observe_files(host, [c.after.path for c in step.changes])
     for change, file in zip(step.changes, seen, strict=True):
         if file.digest != change.after.digest or (file.digest and file.mode != change.after.mode):

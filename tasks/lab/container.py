@@ -151,10 +151,11 @@ async def execute(host: LabHost, words: Sequence[str], *, stdin: bytes = b"", ti
     return await _run(entered, stdin, timeout_s)
 
 
-async def execute_in_network(host: LabHost, words: Sequence[str], *, stdin: bytes = b"") -> Completed:
-    """Run a program of this machine in the host's network namespace alone."""
+def run_in_network(host: LabHost, words: Sequence[str], *, stdin: bytes = b"") -> Completed:
+    """Run a program of this machine in the host's network namespace alone, and wait for it."""
     entered = ("nsenter", "--target", str(_first(host)), "--net", "--", *words)
-    return await _run(entered, stdin, END_TIMEOUT_S)
+    done = subprocess.run(entered, input=stdin, capture_output=True, timeout=END_TIMEOUT_S)
+    return Completed(done.returncode, done.stdout, done.stderr)
 
 
 async def _run(words: Sequence[str], stdin: bytes, timeout_s: float) -> Completed:

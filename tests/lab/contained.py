@@ -46,10 +46,12 @@ class Stage:
 
     host: LabHost
     folder: Path
+    generation_s: float = 10.0
 
     @property
     def settings(self) -> Settings:
-        return Settings(data_dir=self.folder, ssh_key=str(self.host.key), ssh_config="", generation_s=10.0)
+        key = str(self.host.key)
+        return Settings(data_dir=self.folder, ssh_key=key, ssh_config="", generation_s=self.generation_s)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -103,7 +105,8 @@ class Stage:
         """Path -> type, mode, owner and content of everything below KEPT."""
         root = container.root(self.host)
         found = (path for folder in KEPT for path in sorted((root / folder).rglob("*")))
-        return {str(path.relative_to(root)): _described(path) for path in found}
+        described = {str(path.relative_to(root)): _described(path) for path in found}
+        return {name: about for name, about in described.items() if about}
 
     async def journal(self, *words: str) -> str:
         return await self.run("journalctl", "--no-pager", "--output=cat", *words)
@@ -121,11 +124,21 @@ class Stage:
 
 
 def _described(path: Path) -> str:
-    stat = path.lstat()
-    about = f"{stat.st_mode:o} {stat.st_uid}:{stat.st_gid}"
-    if path.is_symlink():
-        return f"{about} -> {path.readlink()}"
-    return f"{about} {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else about
+    """Empty for a file that went away meanwhile."""
+    try:
+        stat = path.lstat()
+        about = f"{stat.st_mode:o} {stat.st_uid}:{stat.st_gid}"
+        if path.is_symlink():
+            return f"{about} -> {path.readlink()}"
+        return f"{about} {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else about
+    except FileNotFoundError:
+        return ""
+
+
+async def prepare(folder: Path) -> None:
+    """Make the store in `folder`, unless it is there. One at a time: alembic has one environment in a process."""
+    if not (folder / "interlock.db").exists():
+        await upgrade(f"sqlite:///{folder / 'interlock.db'}")
 
 
 @asynccontextmanager
@@ -136,7 +149,7 @@ async def stages(folder: Path, *furnishings: Furnishing) -> AsyncIterator[list[S
         for host in hosts:
             stack.callback(lab.down_one, host)
         made = [Stage(host, folder) for host in hosts]
-        await upgrade(made[0].settings.store_url)
+        await prepare(folder)
         for stage, furnishing in zip(made, furnishings, strict=True):
             if furnishing.enabled:
                 await _answering(stage)

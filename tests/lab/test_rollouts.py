@@ -9,7 +9,7 @@ import pytest
 from flows.ports import Watch
 from state.rollout import Rollout
 from tasks.practice.scene import UNIT, UNIT_FILE
-from tests.flows.test_endings import ENDINGS, fault
+from tests.flows.test_rollout_endings import ENDINGS, fault
 from tests.lab.contained import Stage, stage, unit_with
 
 pytestmark = pytest.mark.lab

@@ -21,6 +21,7 @@ class InterlockError(Exception):
     │   ├── StoreOutdated       the event store's tables are missing, old, or newer than this program
     │   └── HostKeyMismatch     the host showed another key than the pinned one
     ├── HostUnreachable         no session could be had; safe to try again          exit 3
+    │   └── LoginRefused        the host answers, and takes none of our keys
     ├── PrivilegeRefused        sudo said no                                        exit 3
     ├── ArgvFailed              a remote argv exited non-zero                       exit 1
     ├── StepFailed              a step ended, but the state read back is not the one wanted   exit 1
@@ -137,6 +138,12 @@ class HostUnreachable(InterlockError):
             hint=f"check the address, the network and sshd on {host}",
         )
         self.host, self.address, self.detail = host, address, detail
+
+
+class LoginRefused(HostUnreachable):
+    def __init__(self, host: str, address: str, detail: str) -> None:
+        super().__init__(host, address, detail)
+        self.hint = f"put the public key into ~/.ssh/authorized_keys on {host}, or name another by INTERLOCK_SSH_KEY"
 
 
 class PrivilegeRefused(InterlockError):

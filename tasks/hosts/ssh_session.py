@@ -8,7 +8,7 @@ from typing import TypeVar
 import asyncssh
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from state.errors import HostKeyMismatch, HostUnreachable, InterlockError
+from state.errors import HostKeyMismatch, HostUnreachable, InterlockError, LoginRefused
 from tasks.hosts.ssh_options import Login, Target, hop_target, target
 
 # What may pass by itself. A refused key or host key is not among them: knocking again only fills the host's log.
@@ -146,6 +146,8 @@ class Session:
         if shown.hop:
             detail = error.reason if isinstance(error, asyncssh.DisconnectError) else self._detail(error)
             return self.unreachable(f"jump host {shown.hop}: {detail}")
+        if isinstance(error, asyncssh.PermissionDenied):
+            return LoginRefused(self.name, self.login.where, self._detail(error))
         return self.unreachable(self._detail(error))
 
     def _detail(self, error: Exception) -> str:

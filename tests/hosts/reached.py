@@ -1,6 +1,7 @@
 """Hosts as the contract suite meets them, one builder for each adapter."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tasks.practice.host import PracticeMachine
 from tasks.practice.machine import Machine
 from tasks.practice.simulated import SimulatedHost
 from tasks.practice.sshd import PracticeSshd
+from tests.hosts import contained
 from tests.hosts.local_machine import LocalMachine
 
 USER = "interlock"
@@ -199,3 +201,27 @@ ADAPTERS = {
     "local programs over SSH": Adapter(local_over_ssh),
     "practice machine over SSH": Adapter(practice_over_ssh),
 }
+
+
+@asynccontextmanager
+async def container_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[Reached]:
+    """Real programs behind a real sshd, in a container with a systemd of its own."""
+    async with contained.reached(sudo_allowed) as (host, root):
+        place = root / contained.PLACE.lstrip("/")
+
+        async def say(line: str) -> None:
+            with (root / contained.LOG.lstrip("/")).open("a") as file:
+                file.write(line + "\n")
+
+        def execs() -> int:
+            counted = place / "execs"
+            return len(counted.read_bytes()) if counted.exists() else 0
+
+        slow, follow = Argv(("sleep", "30")), Argv(("tail", "-f", "-n", "+1", "--", contained.LOG))
+        lose_next = (place / "lose-next").touch
+        yield Reached(host, contained.WORK, slow, follow, say, contained.pong, lose_next, execs)
+
+
+if os.environ.get("INTERLOCK_LAB") == "1":  # it is booted, which takes root and Debian's packages
+    listed = "its sudo is granted a list of programs, in which one that is not there cannot be"
+    ADAPTERS["container over SSH"] = Adapter(container_over_ssh, {"no_such_program_is_127_for_root_too": listed})

@@ -1,14 +1,13 @@
 """Replay: rebuild the projections, judge old evidence anew by today's rules, check every digest."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.history import History
+from flows.history import History, stream_of
 from flows.ports import Ports
 from flows.prove import judged
-from state.claims import Verdict
 from state.errors import InterlockError
-from state.events import Judged
+from state.events import BaselineRecorded, Event, EvidenceFrozen, EvidenceGathered, EvidenceItem, Judged, decode
 from state.store.connect import Stores
 from state.store.projections import catch_up, differences, rebuild
 from state.store.read_models import PROJECTIONS
@@ -43,9 +42,9 @@ class Replayed:
 
 
 async def replay_all(ports: Ports, stores: Stores) -> Replayed:
-    """Digests first; where history is whole, the projections and every judgement after them."""
+    """Digests first, of events and of evidence; where they are whole, the projections and every judgement."""
     checked = await verify_history(ports.events)
-    faults = tuple(str(fault) for fault in checked.faults)
+    faults = tuple(map(str, checked.faults)) or await _damaged_evidence(ports)
     if faults:
         return Replayed(checked.streams, checked.events, faults, (), 0, ())
     await catch_up(stores.engine, PROJECTIONS)
@@ -60,6 +59,30 @@ async def replay_all(ports: Ports, stores: Stores) -> Replayed:
             judgements += count
             found += changed
     return Replayed(checked.streams, checked.events, (), rebuilt, judgements, tuple(found))
+
+
+async def _damaged_evidence(ports: Ports) -> tuple[str, ...]:
+    """A sentence for each piece of evidence that the history names and the store does not have whole."""
+    digests: dict[str, None] = {}
+    for stream in await ports.events.streams(stream_of("")):
+        for event in map(decode, await ports.events.read(stream)):
+            digests |= dict.fromkeys(item.digest for item in _evidence(event).values())
+    faults = []
+    for digest in digests:
+        try:
+            await ports.evidence.get(digest)
+        except InterlockError as error:
+            faults.append(str(error))
+    return tuple(faults)
+
+
+def _evidence(event: Event) -> Mapping[str, EvidenceItem]:
+    match event:
+        case EvidenceGathered() | EvidenceFrozen():
+            return event.items
+        case BaselineRecorded():
+            return event.evidence
+    return {}
 
 
 async def rejudge(ports: Ports, rollout_id: str) -> AsyncIterator[tuple[int, Sequence[Difference]]]:
@@ -79,13 +102,9 @@ async def rejudge(ports: Ports, rollout_id: str) -> AsyncIterator[tuple[int, Seq
 
 
 def _compare(rollout: str, then: Judged, now: Judged) -> list[Difference]:
-    before = {verdict.claim: verdict for verdict in then.verdicts}
+    """The claims are the plan's and in its order, both times."""
     return [
-        Difference(rollout, verdict.claim, _outcome(before.get(verdict.claim)), verdict.outcome, verdict.reason)
-        for verdict in now.verdicts
-        if _outcome(before.get(verdict.claim)) != verdict.outcome
+        Difference(rollout, after.claim, before.outcome, after.outcome, after.reason)
+        for before, after in zip(then.verdicts, now.verdicts, strict=True)
+        if before.outcome != after.outcome
     ]
-
-
-def _outcome(verdict: Verdict | None) -> str:
-    return verdict.outcome if verdict else "absent"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from state.inspection.answer import is_answer, read_answer
+from state.inspection.engines import READINGS
 from state.inspection.kernel import KernelReader
 from state.inspection.kind import KINDS, SAMPLE_BYTES, kind_of, parse_json
 from state.inspection.log import LogReader
@@ -22,7 +23,7 @@ from state.inspection.server_info import read_server_info
 from state.inspection.unit import read_unit
 
 READ, UNUSABLE, UNRECOGNISED = 0, 2, 3
-ENGINES = ("auto", "sglang", "vllm")
+ENGINES = ("auto", *(reading.name for reading in READINGS))
 _BLOCK = 1 << 20
 
 

@@ -162,9 +162,8 @@ class BootState:
         self.graph_records += record.graphs is True
         self.without_graph += record.graphs is False
 
-    def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
+    def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], count: int) -> None:
         """Many decode records of one shape: `like` is what they have in common, `columns` their fields."""
-        count = len(next(iter(columns.values())))
         self.alive = True
         self.graph_records += count if like.graphs is True else 0
         self.without_graph += count if like.graphs is False else 0

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import cast
 
 from state.inspection.boot import BootState
 from state.inspection.events import Decoded
-from state.inspection.shapes import Shape, Shapes, learnable, shape_of
+from state.inspection.shapes import Columns, Shapes, learnable, shape_of
 from state.inspection.taken import Taken
 
 _CHUNK = 64
@@ -18,7 +20,7 @@ class _Waiting:
 
     parts: Sequence[bytes | None]
     step: int
-    records: tuple[tuple[Shape, int], ...]
+    records: tuple[Columns, ...]
     start: int = 0
     stop: int = 0
 
@@ -61,10 +63,12 @@ class Bulk:
             self._shapes.forget()
             self._boots.clear()
         self._busy = taken.busy
-        if taken.at >= 0 and not taken.busy and taken.newest and learnable(taken.words, taken.events):
+        if taken.at >= 0 and not taken.busy and taken.newest and self._shapes.sighted(taken.words):
             self._learn(line, taken)
 
     def _learn(self, line: bytes, taken: Taken) -> None:
+        if not learnable(taken.words, taken.events):
+            return
         record = next((event for event in taken.events if isinstance(event, Decoded)), None)
         shape = shape_of(line, taken.at, taken.words, taken.slots(), record)
         if shape is not None and (record is None or taken.boot is not None):
@@ -103,46 +107,50 @@ class Bulk:
         if stop <= waiting.start:
             return
         matched = [
-            (shape, group, row)
-            for shape, group in waiting.records
-            if (row := self._last_row(group, waiting.start, stop)) is not None
+            (columns, row)
+            for columns in waiting.records
+            if (row := self._last_row(columns.mark, waiting.start, stop)) is not None
         ]
-        servers = {(id(self._boots[shape.pattern]), shape.record.group) for shape, _, _ in matched if shape.record}
+        servers = {(id(self._boots[c.shape.pattern]), c.shape.record.group) for c, _ in matched if c.shape.record}
         if len(servers) == len(matched):
-            for shape, group, _ in sorted(matched, key=lambda match: match[2]):
-                self._hand_over(shape, group, waiting.start, stop)
+            for columns, _ in sorted(matched, key=lambda match: match[1]):
+                self._hand_over(columns, waiting.start, stop)
         else:
-            self._in_order([(shape, group) for shape, group, _ in matched], waiting.start, stop)
+            self._in_order([columns for columns, _ in matched], waiting.start, stop)
         waiting.start = stop
 
-    def _last_row(self, group: int, start: int, stop: int) -> int | None:
-        """The last of the matches that is of the shape whose groups begin at `group`."""
-        waiting = self._waiting
-        column = waiting.parts[start * waiting.step + group : stop * waiting.step : waiting.step]
+    def _column(self, group: int, start: int, stop: int) -> Sequence[bytes | None]:
+        step = self._waiting.step
+        return self._waiting.parts[start * step + group : stop * step : step]
+
+    def _last_row(self, mark: int, start: int, stop: int) -> int | None:
+        """The last of the matches that is of the shape with that mark."""
+        column = self._column(mark, start, stop)
         return next((start + i for i in range(len(column) - 1, -1, -1) if column[i] is not None), None)
 
-    def _in_order(self, shapes: Sequence[tuple[Shape, int]], start: int, stop: int) -> None:
+    def _in_order(self, records: Sequence[Columns], start: int, stop: int) -> None:
         """One rank printed records of several shapes: runs of one shape are taken one after another."""
         waiting = self._waiting
         begun = start
-        current: tuple[Shape, int] | None = None
+        current: Columns | None = None
         for row in range(start, stop):
             at = row * waiting.step
-            of = next((shape for shape in shapes if waiting.parts[at + shape[1]] is not None), None)
+            of = next((columns for columns in records if waiting.parts[at + columns.mark] is not None), None)
             if of is not None and of is not current:
                 if current is not None:
-                    self._hand_over(*current, begun, row)
+                    self._hand_over(current, begun, row)
                 begun, current = row, of
         if current is not None:
-            self._hand_over(*current, begun, stop)
+            self._hand_over(current, begun, stop)
 
-    def _hand_over(self, shape: Shape, group: int, start: int, stop: int) -> None:
-        waiting = self._waiting
-        first, last = start * waiting.step + group, stop * waiting.step
-        columns = [
-            [value for value in waiting.parts[first + offset : last : waiting.step] if value is not None]
-            for offset in range(len(shape.fields))
-        ]
-        if shape.record is not None and columns and columns[0]:
-            fields = dict(zip(shape.fields, columns, strict=True))
-            self._boots[shape.pattern].take_records(shape.record, fields)
+    def _hand_over(self, columns: Columns, start: int, stop: int) -> None:
+        shape, marks = columns.shape, self._column(columns.mark, start, stop)
+        rows = [row for row, mark in enumerate(marks) if mark is not None]
+        if shape.record is None or not rows:
+            return
+        pick = itemgetter(*rows) if len(rows) > 1 else None
+        fields: dict[str, Sequence[bytes]] = {}
+        for name, group in columns.fields.items():
+            column = self._column(group, start, stop)
+            fields[name] = cast(Sequence[bytes], pick(column) if pick else (column[rows[0]],))
+        self._boots[shape.pattern].take_records(shape.record, fields, len(rows))

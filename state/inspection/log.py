@@ -214,7 +214,7 @@ class LogReader:
         for reading in self._candidates(clip):
             key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(clip)}")
             reader = self._reader(key, reading)
-            located = reader.read(line)
+            located = reader.read(line) if reader.busy or reading.worth(clip) else ()
             busy = busy or reader.busy
             if located and (heard is None or self._evidence[reading.name] > self._evidence[heard[0][0]]):
                 heard = (key, located)

@@ -63,6 +63,10 @@ class Reading(Protocol):
         """How surely the line is this engine's: NO_EVIDENCE, WEAK (may decide if nothing else does) or STRONG."""
         ...
 
+    def worth(self, line: bytes) -> bool:
+        """Whether a line outside a traceback may say anything; must be quick, and may err towards True."""
+        ...
+
     def stream(self, line: bytes) -> str:
         """Names a server of its own that may share the source, such as a router; empty for the engine itself."""
         ...

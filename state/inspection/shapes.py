@@ -5,20 +5,23 @@ pattern; all patterns together split a whole block of a file in one pass.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from state.inspection.events import Alive, Decoded, Event, PidSeen, RoleSeen
 from state.inspection.signatures import may_fail
 
-FIELDS = ("clock", "running", "length", "rate", "throughput", "queued")
-"""What is captured of a decode record."""
 MOST_SHAPES = 64
 MOST_RECORDS = 16
 _SIGHTINGS = 3
+_MOST_SIGHTINGS = 8192
 _DIGITS = re.compile(rb"[0-9]+")
 _STATUS = re.compile(rb'" [0-9]{3}')
 _JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID)" ?: ?"[^"\\]*"')
+_STAMP = re.compile(
+    rb"((?:[\w.-]{1,128} +\| )?)"
+    rb"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+)
 _UNSURE = (b"GB", b"GiB", b"SIMULATE")
 
 
@@ -45,11 +48,23 @@ def digit_slots(words: bytes, start: int = 0, end: int | None = None) -> list[Sl
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One learned line: its pattern with a group for each field in `fields`."""
+    """One learned line as pieces of a pattern, each with the field that it captures or an empty name."""
 
-    pattern: bytes
-    fields: tuple[str, ...]
+    pieces: tuple[tuple[bytes, str], ...]
     record: Decoded | None
+
+    @property
+    def pattern(self) -> bytes:
+        return b"".join(pattern for pattern, _ in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where the compiled pattern captures one shape: `mark` matched if the shape did, `fields` by name."""
+
+    shape: Shape
+    mark: int
+    fields: Mapping[str, int]
 
 
 def learnable(words: bytes, events: Sequence[Event]) -> bool:
@@ -64,33 +79,24 @@ def learnable(words: bytes, events: Sequence[Event]) -> bool:
 
 def shape_of(line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: Decoded | None) -> Shape | None:
     """The shape of a whole line whose words begin at `at`; None where its slots overlap."""
-    fields: list[str] = []
-    pieces = [_head(line[:at])]
+    pieces = [(_head(line[:at]), "")]
     end = 0
     for slot in sorted(slots, key=lambda slot: slot.start):
         if slot.start < end:
             return None
-        pieces.append(re.escape(words[end : slot.start]))
-        named = slot.field if record is not None else ""
-        pieces.append(b"(" + slot.pattern + b")" if named else slot.pattern)
-        fields += [named] if named else []
+        pieces += [(re.escape(words[end : slot.start]), ""), (slot.pattern, slot.field)]
         end = slot.end
-    pieces += [re.escape(words[end:]), _tail(line[at + len(words) :])]
-    return Shape(b"".join(pieces), tuple(fields), record)
+    pieces += [(re.escape(words[end:]), ""), (_tail(line[at + len(words) :]), "")]
+    return Shape(tuple(piece for piece in pieces if piece[0]), record)
 
 
 def _head(head: bytes) -> bytes:
     if head[:1] == b"{":
         return _json_part(head)
-    stamp = re.match(
-        rb"(?:[\w.-]{1,128} +\| )?[A-Z][a-z]{2} [ \d]\d [\d:.]+|(?:[\w.-]{1,128} +\| )?\d{4}-\d\d-\d\dT[\d:.,]+", head
-    )
-    if stamp is None:
+    found = _STAMP.match(head)
+    if found is None:
         return re.escape(head)
-    loose = b"".join(
-        b"[0-9]++" if part[:1].isdigit() else re.escape(part) for part in re.findall(rb"[0-9]+|[^0-9]+", stamp[0])
-    )
-    return loose.replace(re.escape(b"  ") + b"[0-9]", b" ++[0-9]") + re.escape(head[stamp.end() :])
+    return re.escape(found[1]) + b".{%d}" % len(found[2]) + re.escape(head[found.end() :])
 
 
 def _tail(tail: bytes) -> bytes:
@@ -116,20 +122,24 @@ class Shapes:
         self._shapes: dict[bytes, Shape] = {}
         self._compiled: re.Pattern[bytes] | None = None
         self._dirty = False
-        self.records: tuple[tuple[Shape, int], ...] = ()
+        self.records: tuple[Columns, ...] = ()
         self.step = 1
 
+    def sighted(self, words: bytes) -> bool:
+        """Counts a sighting of words that differ only in digits; whether there were enough to learn the shape."""
+        if len(self._sightings) >= _MOST_SIGHTINGS:
+            self._sightings.clear()
+        key = words.translate(None, b"0123456789")
+        count = self._sightings[key] = self._sightings.get(key, 0) + 1
+        return count >= _SIGHTINGS
+
     def learn(self, shape: Shape, line: bytes) -> None:
-        """Counts a sighting; a shape is used from its third one on, if it takes the line that it was made of."""
+        """The shape is used from now on, if it takes the line that it was made of."""
         if shape.pattern in self._shapes or len(self._shapes) >= MOST_SHAPES:
             return
         if shape.record is not None and sum(s.record is not None for s in self._shapes.values()) >= MOST_RECORDS:
             return
-        if len(self._sightings) > 4096:
-            self._sightings.clear()
-        count = self._sightings.get(shape.pattern, 0) + 1
-        self._sightings[shape.pattern] = count
-        if count == _SIGHTINGS and re.fullmatch(shape.pattern, line) is not None:
+        if re.fullmatch(shape.pattern, line) is not None:
             self._shapes[shape.pattern] = shape
             self._dirty = True
 
@@ -150,11 +160,42 @@ class Shapes:
     def _compile(self) -> None:
         self._dirty = False
         ordered = sorted(self._shapes.values(), key=lambda shape: shape.record is None)
-        groups, records = 1, []
-        for shape in ordered:
-            if shape.record is not None:
-                records.append((shape, groups))
-                groups += len(shape.fields)
-        self.records, self.step = tuple(records), groups
-        lines = b"|".join(shape.pattern for shape in ordered)
-        self._compiled = re.compile(rb"(?:(?<=\n)|\A)(?:" + lines + rb")\n")
+        tree = _Tree()
+        lines = tree.add([(shape, 0) for shape in ordered], {})
+        self.records, self.step = tuple(tree.records), tree.groups + 1
+        self._compiled = re.compile(rb"(?m:^)(?:" + lines + rb")\n")
+
+
+class _Tree:
+    """Shapes as one pattern in which what several of them begin with stands once."""
+
+    def __init__(self) -> None:
+        self.groups = 0
+        self.records: list[Columns] = []
+
+    def add(self, shapes: Sequence[tuple[Shape, int]], fields: Mapping[str, int]) -> bytes:
+        """The pattern of what is left of the shapes from their given piece on; `fields` were captured before."""
+        branches: dict[tuple[bytes, str], list[tuple[Shape, int]]] = {}
+        ends: list[Shape] = []
+        for shape, at in shapes:
+            if at == len(shape.pieces):
+                ends.append(shape)
+            else:
+                branches.setdefault(shape.pieces[at], []).append((shape, at + 1))
+        patterns = [self._branch(piece, rest, fields) for piece, rest in branches.items()]
+        patterns += [self._end(shape, fields) for shape in ends]
+        return patterns[0] if len(patterns) == 1 else b"(?:" + b"|".join(patterns) + b")"
+
+    def _branch(self, piece: tuple[bytes, str], rest: list[tuple[Shape, int]], fields: Mapping[str, int]) -> bytes:
+        pattern, name = piece
+        if name and any(shape.record is not None for shape, _ in rest):
+            self.groups += 1
+            return b"(" + pattern + b")" + self.add(rest, {**fields, name: self.groups})
+        return pattern + self.add(rest, fields)
+
+    def _end(self, shape: Shape, fields: Mapping[str, int]) -> bytes:
+        if shape.record is None:
+            return b""
+        self.groups += 1
+        self.records.append(Columns(shape, self.groups, fields))
+        return b"()"

@@ -1,10 +1,8 @@
 """Failure signatures: stable fragments of what engines and their runtimes print when they cannot go on."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from state.inspection.text import LONGEST_LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +23,30 @@ def signature(code: str, needle: str, pattern: str = "", *, exception: bool = Fa
     return Signature(code, needle, re.compile(pattern or re.escape(needle)), exception)
 
 
-_ANCHORS = re.compile(
-    rb"rror|OOM|xception|emory|ailed|imeout|imed out|Killed|exit|Segfault|egmentation|SIGSEGV|died|dead"
-    rb"|signal|ninja|nvcc|in use|used by a process|not available|not installed|version|[Ww]atchdog|leak"
-    rb"|illegal|closed by|reset by|No such|NCCL|nccl|argument|invalid|mismatch|[Uu]nsupported|not supported"
-    rb"|insufficient|stopped|unspecified|assert|FATAL|[Cc]annot|Unable|couldn't|No space|denied|initialized"
-    rb"|bind|ddress|ot found|divisible|apture|greater|ncompatible|ncorrect|Unknown|lder|orkNCCL|eights"
-    rb"|parameter named|vocab|GPUs|clients|nused|#tokens: -|=-|symbol|shared object|import|NotFound"
-    rb"|KV cache"
-)
+ANCHORS = (
+    b"rror", b"OOM", b"xception", b"emory", b"ailed", b"imeout", b"imed out", b"Killed", b"exit", b"Segfault",
+    b"egmentation", b"SIGSEGV", b"died", b"dead", b"signal", b"ninja", b"nvcc", b"in use", b"used by a process",
+    b"not available", b"not installed", b"version", b"Watchdog", b"watchdog", b"leak", b"illegal", b"closed by",
+    b"reset by", b"No such", b"NCCL", b"nccl", b"argument", b"invalid", b"mismatch", b"Unsupported", b"unsupported",
+    b"not supported", b"insufficient", b"stopped", b"unspecified", b"assert", b"FATAL", b"Cannot", b"cannot",
+    b"Unable", b"couldn't", b"No space", b"denied", b"initialized", b"bind", b"ddress", b"ot found", b"divisible",
+    b"apture", b"greater", b"ncompatible", b"ncorrect", b"Unknown", b"lder", b"eights", b"parameter named",
+    b"vocab", b"GPUs", b"clients", b"nused", b"#tokens: -", b"=-", b"symbol", b"shared object", b"import",
+    b"NotFound", b"KV cache",
+)  # fmt: skip
 """A line in which none of these stands carries no failure; checked by a test over composed failures of every code."""
 
 
 def may_fail(line: bytes) -> bool:
-    return _ANCHORS.search(line, 0, LONGEST_LINE) is not None
+    return has_any(line, ANCHORS)
+
+
+def has_any(line: bytes, words: Sequence[bytes]) -> bool:
+    """Whether one of the words stands in the line. A loop of substring searches is far faster than one alternation."""
+    for word in words:  # noqa: SIM110 - a generator costs more than the searches
+        if word in line:
+            return True
+    return False
 
 
 class Signatures:

@@ -24,15 +24,17 @@ class _Rank:
     running: int | None = None
     queued: int | None = None
 
-    def take(self, speeds: list[float], times: list[float]) -> None:
-        """Speeds in order with their times, if they have any; the first of each burst is left out."""
-        first = not self.begun or (bool(times) and self.last_time is not None and times[0] - self.last_time > GAP_S)
+    def take(self, speeds: list[float], clocks: Sequence[bytes]) -> None:
+        """Speeds in order with their clocks, if they have any; the first of each burst is left out."""
+        begins = seconds_of(clocks[0]) if clocks else None
+        first = not self.begun or (
+            begins is not None and self.last_time is not None and begins - self.last_time > GAP_S
+        )
         self.begun = True
-        if times:
-            gaps = [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]
-            for index in reversed(gaps):
+        if clocks:
+            for index in reversed(_gaps(clocks)):
                 del speeds[index]
-            self.last_time = times[-1]
+            self.last_time = seconds_of(clocks[-1])
         if first:
             del speeds[0]
         if speeds:
@@ -52,6 +54,15 @@ def _minute(stamp: bytes) -> float:
 def seconds_of(clock: bytes) -> float:
     """`2026-10-03 11:20:41` as seconds; there is no time zone, so only differences mean anything."""
     return _minute(clock[:16]) + int(clock[17:])
+
+
+def _gaps(clocks: Sequence[bytes]) -> list[int]:
+    """Where a burst begins; few clocks differ, so the distinct ones are looked at first."""
+    distinct = [seconds_of(clock) for clock in dict.fromkeys(clocks)]
+    if all(0 <= b - a <= GAP_S for a, b in pairwise(distinct)):
+        return []
+    times = [seconds_of(clock) for clock in clocks]
+    return [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]
 
 
 @dataclass(slots=True)
@@ -85,7 +96,7 @@ class Load:
             rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
         speeds = columns.get("throughput")
         if speeds:
-            rank.take(list(map(float, speeds)), [seconds_of(clock) for clock in columns.get("clock", ())])
+            rank.take(list(map(float, speeds)), columns.get("clock", ()))
 
     @staticmethod
     def _throughput(rank: _Rank, record: Decoded) -> None:

@@ -3,6 +3,8 @@
 
 import re
 
+from state.inspection.signatures import has_any
+
 _CHANGED = r"(?:is|are|was|has been|have been|will be|being)? ?(?:automatically )?(?:adjusted|set|reset|changed|capped|forced|reduced|overridden|overriding|clamped|disabled|turned off|increased|lowered|rounded|limited)"
 
 _TABLE: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -32,9 +34,13 @@ _TABLE: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 
-_WORTH = re.compile(
-    rb"(?i:overlap|spec v\d|chunk|radix|running.requests|speculative_|mem.fraction|cache.dtype|strategy|schedule.|parallel|_size |-size |attention.backend|promoting|nextn|deprecat|removed| backend by default)"
-)
+ADJUSTMENT_WORDS = (
+    b"overlap", b"spec v", b"chunk", b"radix", b"running requests", b"running_requests", b"speculative_",
+    b"mem_fraction", b"mem-fraction", b"mem fraction", b"cache dtype", b"cache_dtype", b"cache-dtype", b"strategy",
+    b"schedule_", b"schedule ", b"parallel", b"_size ", b"-size ", b"attention backend", b"attention_backend",
+    b"attention-backend", b"promoting", b"nextn", b"deprecat", b"removed", b" backend by default",
+)  # fmt: skip
+"""In lower case; every line about an adjustment has one of them."""
 _NEVER = re.compile(
     r"endpoint '|DeprecationWarning|FutureWarning|UserWarning|\[transformers\]|^usage:|prefill CUDA graph because"
 )
@@ -44,7 +50,7 @@ _LATE = frozenset({"attention-backend", "kv-dtype", "scheduler-strategy", "max-r
 
 def adjustments(raw: bytes, text: str) -> tuple[tuple[str, bool], ...]:
     """The codes of what the line says was changed, each with whether it is only printed before the arguments line."""
-    if _WORTH.search(raw) is None or _NEVER.search(text) or text[:1] in " \t":
+    if not has_any(raw.lower(), ADJUSTMENT_WORDS) or _NEVER.search(text) or text[:1] in " \t":
         return ()
     early = text.startswith("Max running requests is reset")
     return tuple((code, early or code not in _LATE) for code, pattern in _TABLE if pattern.search(text))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from state.engines.sglang.adjustments import ADJUSTMENT_WORDS
 from state.engines.sglang.answer import read_answer
 from state.engines.sglang.decode import batch_slots
 from state.engines.sglang.failures import remedy
@@ -12,6 +13,7 @@ from state.engines.sglang.server_info import read_server_info
 from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
 from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
 from state.inspection.shapes import Slot
+from state.inspection.signatures import ANCHORS, has_any
 
 _STRONG = (
     b"server_args=ServerArgs(",
@@ -38,6 +40,14 @@ _WEAK = (
     b"/sglang/",
     b"flashinfer_python",
 )
+_WORTH = (
+    *ANCHORS,
+    b" batch", b"server_args=", b"HTTP/", b"GB", b"GiB", b"SIMULATE", b"resource_tracker", b"oad weight ",
+    b"llocated", b"upper bound", b" shards", b"Capturing", b"fired up", b"startup", b"Uvicorn", b"Shutting",
+    b"--spec", b"ack to", b"etract", b"orkers", b"launch_server", b"SIG", b"kill_process", b"Interrupt",
+    b"Gracefully", b"Traceback", b"Initialization",
+)  # fmt: skip
+"""What every line that SGLang's reader understands has; checked by a test over all composed cases."""
 
 
 class SglangReading:
@@ -49,12 +59,17 @@ class SglangReading:
     def evidence(self, line: bytes) -> int:
         if b" batch" in line and (b"Decode batch" in line or b"Prefill batch" in line) and b"#" in line:
             return STRONG
-        if any(mark in line for mark in _STRONG):
+        if has_any(line, _STRONG):
             return STRONG
-        return WEAK if any(mark in line for mark in _WEAK) else NO_EVIDENCE
+        return WEAK if has_any(line, _WEAK) else NO_EVIDENCE
+
+    def worth(self, line: bytes) -> bool:
+        if b": obj=" in line[:80] and (b"Receive: obj=" in line[:80] or b"Finish: obj=" in line[:80]):
+            return False
+        return has_any(line, _WORTH) or has_any(line.lower(), ADJUSTMENT_WORDS)
 
     def stream(self, line: bytes) -> str:
-        return "router" if any(mark in line for mark in ROUTER_MARKS) else ""
+        return "router" if has_any(line, ROUTER_MARKS) else ""
 
     def slots(self, line: bytes) -> Sequence[Slot]:
         return batch_slots(line)

@@ -10,6 +10,7 @@ from state.engines.vllm.server_info import read_answer, read_server_info
 from state.inspection.reading import NO_EVIDENCE, STRONG, WEAK, Sample
 from state.inspection.report import AnswerReport, MetricsReport, ServerInfoReport
 from state.inspection.shapes import Slot, digit_slots
+from state.inspection.signatures import ANCHORS, has_any
 
 _STRONG = (
     b"vLLM API server version",
@@ -29,6 +30,15 @@ _STRONG = (
     b"vLLM engine",
 )
 _WEAK = (b"/vllm/", b"vllm.", b"VLLM_", b"VLLM::", b"vLLM")
+_WORTH = (
+    *ANCHORS,
+    b"metrics: ", b"throughput:", b"config: ", b"args: ", b"HTTP/", b"GB", b"GiB", b"SIMULATE", b"resource_tracker",
+    b"vLLM API", b"architecture", b"oading", b"Starting", b"blocks", b"concurrency", b"apturing", b"init engine",
+    b"tartup", b"Started", b"Waiting", b"Detected", b"Sharing", b"Shutting", b"SIG", b"Interrupt", b"reempt",
+    b"eprecat", b"isabl", b"djust", b"etting", b"back", b"verrid", b"caching", b"scheduling", b"hit an",
+    b"to start", b"fatal", b" pid=", b"vllm",
+)  # fmt: skip
+"""What every line that vLLM's reader understands has; checked by a test over all composed cases."""
 
 
 class VllmReading:
@@ -38,9 +48,12 @@ class VllmReading:
         return VllmLines()
 
     def evidence(self, line: bytes) -> int:
-        if any(mark in line for mark in _STRONG):
+        if has_any(line, _STRONG):
             return STRONG
-        return WEAK if any(mark in line for mark in _WEAK) else NO_EVIDENCE
+        return WEAK if has_any(line, _WEAK) else NO_EVIDENCE
+
+    def worth(self, line: bytes) -> bool:
+        return b"Received request " not in line[:160] and has_any(line, _WORTH)
 
     def stream(self, line: bytes) -> str:
         return ""

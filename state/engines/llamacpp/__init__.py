@@ -1,0 +1,1 @@
+"""llama.cpp's server: what it prints and reports."""

@@ -1,0 +1,105 @@
+# ruff: noqa: E501  # lines of logs and their patterns are shown whole
+"""A third engine is its own folder and one line of registration; here the line is added for the time of a test."""
+
+import pytest
+
+from state.engines.llamacpp.reading import READING
+from state.inspection import answer, engines, log, metrics, unit
+from state.inspection.answer import read_answer
+from state.inspection.log import read_log
+from state.inspection.metrics import read_metrics
+from state.inspection.report import Boot
+from state.inspection.unit import read_unit
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = (*(reading for reading in engines.READINGS if reading.name != READING.name), READING)
+    for module in (answer, log, metrics):
+        monkeypatch.setattr(module, "readings", lambda engine="auto": known)
+    monkeypatch.setattr(unit, "READINGS", known)
+
+
+START = (
+    "0.00.010.100 I build: 7312 (00dc8057) with cc (Debian 12.2.0) for x86_64-linux-gnu",
+    "0.00.020.100 I srv    load_model: loading model '/m/model.gguf'",
+    "0.01.020.100 I llama_kv_cache: size = 512.00 MiB",
+)
+LISTENING = "0.09.020.100 I main: server is listening on http://127.0.0.1:9931 - starting the main loop"
+
+
+def boot(*lines: str) -> Boot:
+    report = read_log([f"{line}\n".encode() for line in lines])
+    assert report.engine == "llamacpp"
+    return report.boots[-1]
+
+
+def test_a_start_is_followed_to_its_own_word_for_ready() -> None:
+    loading = boot(*START, "0.00.000.000 I main: HTTP server is listening, hostname: 127.0.0.1, port: 9931")
+    assert (loading.outcome, loading.stage, loading.version) == ("starting", "kv-cache", "b7312")
+    assert (boot(*START, LISTENING).outcome, boot(*START, LISTENING).speculation.state) == ("ready", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(
+            "1.12.930.414 I slot print_timing: draft acceptance rate = 0.60300 (  603 accepted /  1000 generated)",
+            id="older",
+        ),
+        pytest.param(
+            "1.12.930.414 I slot print_timing: draft acceptance = 0.60 (  603 accepted /  1000 generated), mean len = 2.81",
+            id="newer",
+        ),
+    ],
+)
+def test_requests_counts_are_summed(line: str) -> None:
+    speculation = boot(*START, LISTENING, line, line).speculation
+    assert (speculation.state, speculation.samples) == ("active", 2)
+    assert (speculation.accepted_tokens, speculation.drafted_tokens) == (1206, 2000)
+    assert speculation.accept_rate is not None
+    assert speculation.accept_rate.mean == pytest.approx(0.603)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("error: invalid argument: --draft-max", "bad-arguments"),
+        ("0.01.020.100 E srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 9931", "port-in-use"),
+        (
+            "0.01.020.100 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 900.00 MiB on device 0: cudaMalloc failed: out of memory",
+            "cuda-oom",
+        ),
+        ("0.01.020.100 E gguf_init_from_file: failed to open GGUF file '/m/model.gguf'", "model-not-found"),
+    ],
+)
+def test_failures_are_named(line: str, code: str) -> None:
+    failed = boot(*START, line)
+    assert ([entry.code for entry in failed.failures], failed.outcome) == ([code], "failed")
+
+
+def test_an_answer_counts_its_drafts() -> None:
+    answer = {
+        "choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}],
+        "usage": {"completion_tokens": 9},
+        "timings": {"draft_n": 8, "draft_n_accepted": 5},
+    }
+    report = read_answer(answer)
+    assert (report.engine, report.speculation.state, report.speculation.accepted_tokens) == ("llamacpp", "active", 5)
+    assert read_answer({**answer, "timings": {"predicted_n": 9}}).speculation.state is None
+
+
+def test_metrics_are_counters() -> None:
+    report = read_metrics(
+        "llamacpp:spec_decode_num_drafts_total 10\nllamacpp:spec_decode_num_draft_tokens_total 30\nllamacpp:spec_decode_num_accepted_tokens_total 15\nllamacpp:requests_processing 2\n"
+    )
+    assert (report.engine, report.running, report.speculation.state) == ("llamacpp", 2, "active")
+    assert report.speculation.accept_length is not None
+    assert report.speculation.accept_length.mean == 2.5
+
+
+def test_a_unit_that_starts_it_is_recognised() -> None:
+    report = read_unit(
+        "[Service]\nExecStart=/usr/bin/llama-server -m /m.gguf --spec-type draft-mtp --port 9931\n", "llama.service"
+    )
+    assert (report.engine, report.arguments["spec_type"], report.arguments["port"]) == ("llamacpp", "draft-mtp", 9931)

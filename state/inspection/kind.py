@@ -46,9 +46,11 @@ def _of_json(head: bytes) -> str | None:
     data = parse_json(head)
     if isinstance(data, Mapping):
         return "answer" if is_answer(data) else "server-info"
-    if data is None and b'"meta_info"' in head:
+    if any(mark in head for mark in (b'"meta_info"', b'"choices"')):
         return "answer"
-    return "server-info" if data is None and b'"internal_states"' in head else None
+    return (
+        "server-info" if any(mark in head for mark in (b'"internal_states"', b'"tp_size"', b'"vllm_config"')) else None
+    )
 
 
 def parse_json(text: bytes) -> Mapping[str, Any] | None:

@@ -97,3 +97,16 @@ def test_the_page_begins_with_the_verdict(tmp_path: Path, capsys: pytest.Capture
     assert lines[0] == "FAILED: port-in-use, speculation configured"
     assert any("port-in-use (line 2)" in line for line in lines)
     assert any(line.strip().startswith("→ Stop the process that holds the port") for line in lines)
+
+
+def test_a_server_info_longer_than_the_sample_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "artefact"
+    info = {
+        "model_path": "/m",
+        "tp_size": 1,
+        "speculative_algorithm": None,
+        "internal_states": [{"padding": "x" * 400_000}],
+    }
+    file.write_text(json.dumps(info))
+    assert inspect(str(file), "auto", "auto", as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["speculation"]["state"] == "off"

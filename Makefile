@@ -17,7 +17,7 @@ JOBS ?= 2
 TESTS ?=
 UPGRADE ?= --upgrade
 
-.PHONY: help setup demo test check style types rooms schema lock wheel clean
+.PHONY: help setup demo test lab check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -30,6 +30,11 @@ demo: $(STAMP)  ## two whole rollouts over SSH on a practice host: one proven, o
 
 test: $(STAMP)  ## the tests, on SQLite and on a real PostgreSQL (TESTS=tests/unit for some of them)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(TESTS)
+
+lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd of their own (root; Debian)
+	@$(BIN)/interlock lab up --install
+	@INTERLOCK_LAB=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/lab tests/contract/test_host.py
+	@$(BIN)/interlock lab down
 
 check: style types rooms schema  ## ruff, mypy, import-linter, and the migrations against the tables
 

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_fixed
 
 from tasks.lab.needs import cgroup_mount, cgroup_mounts
 
@@ -17,7 +17,8 @@ def make(name: str) -> Path:
     mount = cgroup_mount()
     assert mount is not None  # asked for by `needs`
     path = mount / PARENT / name
-    path.mkdir(parents=True, exist_ok=True)
+    again = Retrying(retry=retry_if_exception_type(FileNotFoundError), stop=stop_after_attempt(5), reraise=True)
+    again(path.mkdir, parents=True, exist_ok=True)  # another host's end may take the empty parent away meanwhile
     return path
 
 

@@ -90,6 +90,11 @@ def find(name: str) -> LabHost:
     raise NotFound("container host", name, hint="`interlock lab status` lists them")
 
 
+def fallen() -> list[LabHost]:
+    """Hosts that were up once and run no more. One that is booting has no PID yet, and is none of them."""
+    return [host for host in recorded() if host.pid and not container.alive(host)]
+
+
 def running() -> list[LabHost]:
     return [host for host in recorded() if container.alive(host)]
 

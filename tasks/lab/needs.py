@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from state.errors import Refused
@@ -27,18 +28,18 @@ def missing_packages() -> list[str]:
 
 def refuse_unless_able() -> None:
     """Raises Refused with one sentence that names all that is missing here."""
-    missing = []
-    if not is_root():
-        missing.append("root")
-    if packages := missing_packages():
-        missing.append(f"the Debian package{'s' * (len(packages) > 1)} {', '.join(packages)}")
-    if cgroup_mount() is None:
-        missing.append("a mounted cgroup2 hierarchy")
-    if missing:
-        raise Refused(
-            f"A container host needs {_listed(missing)}, which {'is' if len(missing) == 1 else 'are'} not here",
-            hint="run as root; `interlock lab up --install` installs the packages with apt-get",
-        )
+    if sentence := lacking(root=is_root(), packages=missing_packages(), cgroup2=cgroup_mount() is not None):
+        raise Refused(sentence, hint="run as root; `interlock lab up --install` installs the packages with apt-get")
+
+
+def lacking(*, root: bool, packages: Sequence[str], cgroup2: bool) -> str:
+    """The sentence; empty for a machine that has all."""
+    missing = [] if root else ["root's power"]
+    if packages:
+        missing.append(f"Debian package {', '.join(packages)}")
+    if not cgroup2:
+        missing.append("mounted cgroup2 hierarchy")
+    return f"No container host can be booted here: there is no {', no '.join(missing)}" if missing else ""
 
 
 def is_root() -> bool:
@@ -75,10 +76,6 @@ def _cgroups(mounts: str | None) -> list[tuple[str, Path]]:
     text = Path("/proc/self/mounts").read_text(encoding="utf-8") if mounts is None else mounts
     fields = [line.split() for line in text.splitlines()]
     return [(f[2], Path(f[1])) for f in fields if len(f) > 2 and f[2] in ("cgroup", "cgroup2")]
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _last_line(text: str) -> str:

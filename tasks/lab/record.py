@@ -74,5 +74,5 @@ def _read(folder: Path) -> LabHost:
     number = int(folder.name.removeprefix("lab-"))
     try:
         return LabHost(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return LabHost(number)

@@ -1,0 +1,173 @@
+"""The lab itself: what it needs, where its tree comes from, and that it leaves nothing behind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from state.errors import NotFound, StepFailed
+from tasks.lab import container, lab, wire
+from tasks.lab.layer import SUDOERS, Furnishing
+from tasks.lab.needs import PACKAGES, cgroup_mount, cgroup_mounts, lacking
+from tasks.lab.record import RUN_DIR, LabHost, recorded
+from tasks.lab.tree import chosen_mirror, tree_path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/sudoers.md"
+HYBRID = "cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+TARGETS = """\
+mirror:/list stable main
+http://mirror.example/debian/ bookworm-updates main
+http://mirror.example/debian/ bookworm contrib
+http://mirror.example/debian/ bookworm main
+http://other.example/debian/ bookworm main
+"""
+
+
+@pytest.mark.parametrize(
+    ("root", "packages", "cgroup2", "sentence"),
+    [
+        pytest.param(True, [], True, "", id="nothing-is-missing"),
+        pytest.param(False, [], True, "there is no root's power", id="not-root"),
+        pytest.param(True, ["debootstrap"], True, "there is no Debian package debootstrap", id="a-package"),
+        pytest.param(
+            False,
+            ["debootstrap", "nftables"],
+            False,
+            "there is no root's power, no Debian package debootstrap, nftables, no mounted cgroup2 hierarchy",
+            id="all-at-once",
+        ),
+    ],
+)
+def test_what_is_missing_is_one_sentence(root: bool, packages: list[str], cgroup2: bool, sentence: str) -> None:
+    said = lacking(root=root, packages=packages, cgroup2=cgroup2)
+    assert said == (f"No container host can be booted here: {sentence}" if sentence else "")
+
+
+def test_a_machine_without_the_packages_is_refused_with_exit_code_3(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "from deployments.cli import main; main()", "lab", "up"]
+    done = subprocess.run(words, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: No container host can be booted here: there is no ")
+    assert all(package in done.stderr for package in PACKAGES.values())
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("release", "mirror"),
+    [
+        pytest.param("bookworm", "http://mirror.example/debian/", id="the-first-that-has-the-release-itself"),
+        pytest.param("trixie", None, id="none-has-it"),
+        pytest.param("stable", None, id="not-of-a-kind-that-debootstrap-reads"),
+    ],
+)
+def test_the_mirror_is_apts_own(release: str, mirror: str | None) -> None:
+    assert chosen_mirror(TARGETS, release) == mirror
+
+
+def test_the_second_version_of_cgroups_is_found_beside_the_first() -> None:
+    assert cgroup_mount(HYBRID) == Path("/sys/fs/cgroup/unified")
+    assert cgroup_mounts(HYBRID) == [Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified")]
+    assert cgroup_mount("proc /proc proc rw 0 0\n") is None
+
+
+def test_a_tree_is_named_after_release_and_recipe() -> None:
+    one, other = tree_path(Path("/x"), "bookworm"), tree_path(Path("/x"), "trixie")
+    assert one.parent == Path("/x")
+    assert one.name.rpartition("-")[2] == other.name.rpartition("-")[2]
+    assert one != other
+
+
+def test_the_hosts_have_the_documented_sudoers_list() -> None:
+    fenced = PAGE.read_text().partition("```sudoers\n")[2].partition("```")[0]
+    assert fenced == SUDOERS
+
+
+def test_hosts_have_names_and_addresses_of_their_own() -> None:
+    hosts = [LabHost(number) for number in (1, 2, 250)]
+    assert len({(h.name, h.link, h.address, h.outside, h.folder) for h in hosts}) == 3
+    assert all(len(host.link) < 16 for host in hosts)  # what Linux lets an interface be called
+
+
+def test_a_host_that_is_not_there_is_not_found() -> None:
+    with pytest.raises(NotFound, match="There is no container host `lab-0`"):
+        lab.find("lab-0")
+
+
+def traces(host: LabHost) -> list[str]:
+    """What there is of a host on this machine: cgroups, network, mounts, files."""
+    links = subprocess.run(("ip", "-o", "link"), capture_output=True, text=True, check=True).stdout
+    found = [str(path) for mount in cgroup_mounts() for path in mount.glob(f"interlock-lab/{host.name}")]
+    found += [line for line in links.splitlines() if f" {host.link}@" in line or f" {host.link}:" in line]
+    found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(host.folder) in line]
+    return [*found, *([str(host.folder)] if host.folder.exists() else [])]
+
+
+def ended(pid: int) -> bool:
+    """Whether no such process runs; its new parent may take its time to bury it."""
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.lab
+async def test_a_host_is_up_when_its_systemd_says_so_and_leaves_nothing() -> None:
+    (made,) = await lab.up([Furnishing()], tied=True)
+    try:
+        assert traces(made)
+        assert made in lab.running()
+        up = await container.execute(made, ("systemctl", "is-system-running"))
+        assert up.text.strip() in ("running", "starting")  # the engine's own start may be under way
+        assert (await container.execute(made, ("systemctl", "--failed", "--no-legend"))).text == ""
+        assert container.root(made).joinpath("etc/hostname").read_text() == f"{made.name}\n"
+    finally:
+        lab.down_one(made)
+    assert traces(made) == []
+    assert made not in recorded()
+    with pytest.raises(StepFailed, match=f"{made.name} does not run"):
+        wire.cut(made)
+
+
+@pytest.mark.lab
+async def test_each_host_is_in_a_cgroup_of_its_own_so_that_a_stop_reaches_all() -> None:
+    """With one cgroup for all hosts, a unit's stop reaches its main process alone."""
+    made = await lab.up([Furnishing(enabled=False)] * 2, tied=True)
+    try:
+        for host in made:
+            children = ("sh", "-c", "sleep 300 & sleep 300 & wait")
+            await container.execute(host, ("systemd-run", "--unit=many", "--property=Type=exec", "--", *children))
+        listed = ("cat", "/sys/fs/cgroup/system.slice/many.service/cgroup.procs")
+        assert [len((await container.execute(host, listed)).text.split()) for host in made] == [3, 3]
+        await container.execute(made[0], ("systemctl", "stop", "many"))
+        assert [(await container.execute(host, listed)).ok for host in made] == [False, True]
+        log = await container.execute(made[0], ("journalctl", "--no-pager", "--unit=many"))
+        assert "Failed to kill control group" not in log.text
+    finally:
+        for host in made:
+            lab.down_one(host)
+
+
+@pytest.mark.lab
+def test_hosts_die_with_the_process_that_is_tied_to_them() -> None:
+    """Killed as by `kill -9`, it leaves no process and no mount; `down` clears the rest away."""
+    text = (
+        "import asyncio, os; from tasks.lab import lab; from tasks.lab.layer import Furnishing;"
+        "(h,) = asyncio.run(lab.up([Furnishing()], tied=True)); print(h.name, flush=True); os.kill(os.getpid(), 9)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run((sys.executable, "-c", text), env=environment, capture_output=True, text=True, timeout=120)
+    host = lab.find(done.stdout.strip())
+    assert RUN_DIR in host.folder.parents
+    lab.down([host.name])
+    assert traces(host) == []
+    assert ended(host.pid)
+
+
+@pytest.mark.lab
+async def test_a_host_that_does_not_boot_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "RAM_DISK", "size=no")
+    before = recorded()
+    with pytest.raises(StepFailed, match=r"lab-\d+ did not come up: .*mount"):
+        await lab.up([Furnishing()], tied=True)
+    assert recorded() == before

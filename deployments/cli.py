@@ -176,7 +176,7 @@ def replay(
 def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")],
     kind: Annotated[str, typer.Option(help="auto, log, kernel, unit, metrics, server-info or answer.")] = "auto",
-    engine: Annotated[str, typer.Option(help="auto, sglang or vllm.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, sglang, vllm or llamacpp.")] = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Read one artefact offline and say what it proves."""

@@ -105,7 +105,7 @@ def _verdict(claim: Claim, fact: Fact | None) -> Verdict:
 def _decide(claim: Claim, fact: Fact | None) -> tuple[Outcome, str, bool]:
     if fact is None or fact.value is None:
         why = fact.text if fact and fact.text else f"no evidence of it in {claim.source}"
-        return "inconclusive", why, claim.minimum_sample > 1
+        return "inconclusive", why, True  # a probe that failed is no bad release: it is asked once more
     if claim.relation in ("at-least", "at-most", "within") and not _is_number(fact.value):
         return "inconclusive", f"{_shown(fact)}, which is no number", False
     if claim.confidence is not None:

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from typing import Any
 
-NAMES: tuple[str, ...] = ("sglang", "vllm")
+NAMES: tuple[str, ...] = ("sglang", "vllm", "llamacpp")
 """Folder names. What a folder holds decides what can be done with the engine: `reading` (its artefacts are inspected),
 `rendering` (its command line is written and read), `verification` (rollouts are proven)."""
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StringConstraints, model_validator
 
-from state.engines.registry import NAMES
 from state.manifest.conflicts import conflicts
 from state.manifest.quantities import (
     check_argument,
@@ -82,7 +81,7 @@ class UnitSpec(Value):
 class EngineSpec(Value):
     """The inference engine and its arguments, under the engine's own names."""
 
-    kind: Annotated[str, BeforeValidator(check_engine)] = Field(description=" or ".join(f"`{n}`" for n in NAMES))
+    kind: Annotated[str, BeforeValidator(check_engine)] = Field(description="an engine, such as `sglang`")
     command: tuple[OneLine, ...] = Field(min_length=1, description="a list of words, the first an absolute path")
     endpoint: Annotated[str, BeforeValidator(parse_endpoint)] = Field(description="http://HOST:PORT")
     arguments: dict[ArgumentName, ArgumentValue] = Field(

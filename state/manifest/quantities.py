@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
-from state.engines.registry import NAMES
+from state.engines.registry import NAMES, part
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
@@ -26,10 +26,14 @@ def mistake(sentence: str) -> PydanticCustomError:
 
 
 def check_engine(value: Any) -> str:
-    """The name of an engine that is known."""
-    if value in NAMES:
+    """The name of an engine whose command line can be written."""
+    rendered = [name for name in NAMES if part(name, "rendering", "RENDERING")]
+    if value in rendered:
         return str(value)
-    raise mistake(f"{show(value)} is no engine that is known; expected {' or '.join(f'`{name}`' for name in NAMES)}")
+    expected = " or ".join(f"`{name}`" for name in rendered)
+    if value in NAMES:
+        raise mistake(f"`{value}` can be inspected but not rolled out by this release; expected {expected}")
+    raise mistake(f"{show(value)} is no engine that is known; expected {expected}")
 
 
 def parse_duration(value: Any) -> float:

@@ -95,7 +95,10 @@ class ChildGroup:
         return status
 
     def members(self) -> Mapping[int, Sequence[str]]:
-        return {pid: self._argv(pid) for pid in marked(self._mark)}
+        found = {pid: self._argv(pid) for pid in marked(self._mark)}
+        if self.pid not in found and self._process.returncode is None and lives(self.pid):
+            found[self.pid] = self._argv(self.pid)  # a process shows no environment while it execs
+        return found
 
     def _argv(self, pid: int) -> tuple[str, ...]:
         """What runs. A main process with an interpreter in front, from a wrapper below the root, is shown as asked."""
@@ -198,6 +201,14 @@ def marked(mark: bytes) -> Iterator[int]:
             with contextlib.suppress(OSError):
                 if mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
                     yield int(entry.name)
+
+
+def lives(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False
 
 
 def read_cmdline(pid: int) -> tuple[str, ...]:

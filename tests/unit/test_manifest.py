@@ -154,7 +154,8 @@ gpus:
         pytest.param({"unit": {"limits": {"LimitNOFILE": "many"}}}, "is no limit; expected", id="a-limit-in-words"),
         pytest.param({"unit": {"restart": False}}, 'expected "no" (in quotes)', id="restart-no-without-quotes"),
         pytest.param({"unit": {"working_directory": "~"}}, "is no absolute path", id="a-home-as-folder"),
-        pytest.param({"engine": {"kind": "sglan"}}, "expected `sglang` or `vllm`", id="an-unknown-engine"),
+        pytest.param({"engine": {"kind": "sglan"}}, "expected `sglang`", id="an-unknown-engine"),
+        pytest.param({"engine": {"kind": "vllm"}}, "not rolled out by this release", id="an-engine-without-rendering"),
         pytest.param({"engine": {"command": []}}, "engine.command: is empty", id="no-command"),
         pytest.param({"engine": {"command": ["python"]}}, "no plain absolute path", id="a-program-without-its-path"),
         pytest.param(
@@ -299,7 +300,7 @@ def test_merge_keys_are_not_read() -> None:
 
 def test_a_missing_section_is_told_at_its_parent() -> None:
     text = SOUND.replace("  kind: sglang\n", "")
-    assert mistakes(text) == ("m.yaml:9: engine.kind: is missing; expected `sglang` or `vllm`",)
+    assert mistakes(text) == ("m.yaml:9: engine.kind: is missing; expected an engine, such as `sglang`",)
 
 
 def test_a_manifest_made_without_text_is_held_to_the_same_rules() -> None:

@@ -3,6 +3,9 @@
 Importing this module imports Prefect, which takes seconds: the command line does so only when it needs it.
 """
 
+import signal
+import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import httpx
@@ -13,10 +16,12 @@ from prefect.states import Completed, Failed
 
 from flows import requests
 from flows.history import History
+from flows.ports import Ports
 from flows.prefect_skin import prefect_skin, shown_as_done
 from flows.session import begin, go_on
 from flows.settings import Settings
 from flows.wiring import wired
+from state.errors import InterlockError
 from state.events import Purpose, RolloutRequested
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
@@ -43,9 +48,11 @@ async def rollback(service: str, to: str = "", reason: str = "started from Prefe
 
     With `to`, to the one whose digest begins with it.
     """
-    async with wired(Settings()) as (ports, _):
-        requested = await requests.to_proven(ports, service, None, to, reason)
-        return _state(await begin(ports, requested, prefect_skin))
+
+    async def request(ports: Ports) -> RolloutRequested:
+        return await requests.to_proven(ports, service, None, to, reason)
+
+    return await _driven(request)
 
 
 async def shown(history: History, requested: RolloutRequested) -> None:
@@ -53,6 +60,8 @@ async def shown(history: History, requested: RolloutRequested) -> None:
 
     Prefect's own failures (its server is gone) end this early at most; the history says how far the rollout came.
     """
+
+    terminated = signal.getsignal(signal.SIGTERM)
 
     @flow(
         name=requested.purpose,
@@ -62,6 +71,10 @@ async def shown(history: History, requested: RolloutRequested) -> None:
         validate_parameters=False,
     )
     async def continued(service: str, revision: str, rollout: str) -> State[str]:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(
+                signal.SIGTERM, terminated
+            )  # Prefect's own would tear the loop down, not turn the rollout back
         await shown_as_done(history)
         return _state(await go_on(history, prefect_skin))
 
@@ -75,9 +88,19 @@ async def shown(history: History, requested: RolloutRequested) -> None:
 
 
 async def _from_manifest(text: str, purpose: Purpose, reason: str) -> State[str]:
-    manifest = load_manifest(text, "manifest")
-    async with wired(Settings()) as (ports, _):
-        return _state(await begin(ports, requests.from_manifest(ports, manifest, purpose, reason), prefect_skin))
+    async def request(ports: Ports) -> RolloutRequested:
+        return requests.from_manifest(ports, load_manifest(text, "manifest"), purpose, reason)
+
+    return await _driven(request)
+
+
+async def _driven(request: Callable[[Ports], Awaitable[RolloutRequested]]) -> State[str]:
+    """The state of the rollout's end; of what kept it from being begun, the sentence."""
+    try:
+        async with wired(Settings()) as (ports, _):
+            return _state(await begin(ports, await request(ports), prefect_skin))
+    except InterlockError as error:
+        return Failed(name=error.code, message=str(error), data="")
 
 
 def _state(ended: Rollout) -> State[str]:

@@ -123,9 +123,11 @@ class Stage:
                 code = exit_.code if isinstance(exit_.code, int) else 1
         return Ran(code, out.getvalue(), err.getvalue())
 
-    def start(self, *words: str, **settings: str) -> "subprocess.Popen[str]":
+    def start(
+        self, *words: str, environment: Mapping[str, str] | None = None, **settings: str
+    ) -> "subprocess.Popen[str]":
         """`interlock WORDS` in a process of its own, to be watched, interrupted or killed."""
-        environment = self.settings | {f"INTERLOCK_{name.upper()}": value for name, value in settings.items()}
+        given = self.settings | {f"INTERLOCK_{name.upper()}": value for name, value in settings.items()}
         return subprocess.Popen(
             [*PROGRAM, *words],
             stdin=subprocess.DEVNULL,
@@ -133,7 +135,13 @@ class Stage:
             stderr=subprocess.PIPE,
             text=True,
             bufsize=1,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1", **environment},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "PYTHONUNBUFFERED": "1",
+                **given,
+                **(environment or {}),
+            },
         )
 
     def forget(self) -> None:

@@ -47,11 +47,19 @@ def test_after_the_stop_an_interruption_puts_the_old_state_back_however_often_it
 
 def test_an_interrupted_rollout_is_told_in_json_too(practice: Stage) -> None:
     process = practice.start("apply", practice.manifest(), "--bare", "--json")
-    time.sleep(1.0)
+    until_recorded(practice)
     ran = end_of(process, signal.SIGTERM)
     assert ran.code == 130, ran
     assert ran.json["outcome"] in ("cancelled", "aborted", "rolled-back")
     assert ran.json["exit_code"] == 130
+
+
+def until_recorded(practice: Stage) -> None:
+    for _ in range(300):
+        if practice.interlock("history", "--json").json:
+            return
+        time.sleep(0.1)
+    raise AssertionError("no rollout in 30 s")
 
 
 def test_a_killed_rollout_is_gone_on_with_once_its_lease_is_over(practice: Stage) -> None:

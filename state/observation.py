@@ -35,8 +35,28 @@ class ObservedUnit(Value):
         return self.active_state in ("active", "activating", "reloading", "deactivating")
 
 
+class ObservedMember(Value):
+    """Another PCI function of the same IOMMU group."""
+
+    address: str
+    driver: str | None = None
+    pci_class: str | None = None
+
+    @property
+    def bridge(self) -> bool:
+        """Bridges (PCI class 06) stay on their driver: what is behind them can be given away without them."""
+        return (self.pci_class or "").startswith("0x06")
+
+    @property
+    def name(self) -> str:
+        return f"{self.address} (class {self.pci_class or 'unknown'}, {self.driver or 'no driver'})"
+
+
 class ObservedGpu(Value):
-    """A PCI function. `driver` is None where none is bound; `present` is False where the address is empty."""
+    """A PCI function. `driver` is None where none is bound; `present` is False where the address is empty.
+
+    `members` are the others of its IOMMU group, `group_members` the addresses of all.
+    """
 
     address: str
     present: bool
@@ -46,6 +66,17 @@ class ObservedGpu(Value):
     group_members: tuple[str, ...] = ()
     pci_class: str | None = None
     uuid: str | None = None
+    members: tuple[ObservedMember, ...] = ()
+
+    def companions(self) -> tuple[ObservedMember, ...]:
+        """The other functions of the same device (a GPU's audio): one slot, so they go where it goes."""
+        slot = self.address.rpartition(".")[0]
+        return tuple(m for m in self.members if m.address.rpartition(".")[0] == slot and not m.bridge)
+
+    def strangers(self) -> tuple[ObservedMember, ...]:
+        """Endpoints of the group that are of another device."""
+        own = self.companions()
+        return tuple(m for m in self.members if m not in own and not m.bridge)
 
 
 class Observation(Value):

@@ -1,13 +1,15 @@
 """The plan: the difference between the revision that is wanted and what was observed, as steps with their inverses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from state.canonical import digest_of
 from state.claims import Claim
 from state.model import Value
-from state.observation import Observation
+from state.observation import Observation, ObservedGpu
 from state.revision import Revision
 from state.steps import (
+    NATIVE,
+    VFIO,
     ArmTimer,
     DriverMove,
     FileChange,
@@ -84,14 +86,25 @@ def file_changes(desired: Revision, observed: Observation) -> tuple[FileChange, 
 
 
 def driver_moves(desired: Revision, observed: Observation) -> tuple[DriverMove, ...]:
-    """Functions whose driver differs from the map, those that leave the serving driver first."""
-    seen = {gpu.address: gpu.driver for gpu in observed.gpus}
-    moves = [
-        DriverMove(address=address, before=seen.get(address), after=driver)
-        for address, driver in sorted(desired.drivers.items())
-        if seen.get(address) != driver
-    ]
-    return tuple(sorted(moves, key=lambda m: (m.after != "vfio-pci", m.address)))
+    """Functions whose driver differs from the map, those that leave the serving driver first, with their companions."""
+    seen = {gpu.address: gpu for gpu in observed.gpus}
+    moves: dict[str, DriverMove] = {}
+    for address, driver in sorted(desired.drivers.items()):
+        gpu = seen.get(address)
+        before = gpu.driver if gpu else None
+        if before != driver:
+            moves[address] = DriverMove(address=address, before=before, after=driver)
+            moves |= {m.address: m for m in _companions(gpu, moves[address]) if m.address not in desired.drivers}
+    return tuple(sorted(moves.values(), key=lambda m: (m.after != VFIO, m.address)))
+
+
+def _companions(gpu: ObservedGpu | None, move: DriverMove) -> Iterator[DriverMove]:
+    """A device goes to a guest whole; when it comes back, the kernel chooses the drivers of its other functions."""
+    for member in gpu.companions() if gpu else ():
+        if move.after == VFIO and member.driver != VFIO:
+            yield DriverMove(address=member.address, before=member.driver, after=VFIO)
+        elif move.before == VFIO and member.driver == VFIO:
+            yield DriverMove(address=member.address, before=VFIO, after=NATIVE)
 
 
 def restart_reason(desired: Revision, observed: Observation) -> str:
@@ -162,9 +175,7 @@ def _sentence(step: Step, reason: str) -> str:
         case StopService():
             return f"stop {step.unit} and prove that nothing of it is left"
         case RebindGpus():
-            return "; ".join(
-                f"move {m.address} from {m.before or 'no driver'} to {m.after or 'no driver'}" for m in step.moves
-            )
+            return "; ".join(f"move {m.address} from {_driver(m.before)} to {_driver(m.after)}" for m in step.moves)
         case InstallFiles():
             named = ", ".join(_change(c) for c in step.changes)
             return f"{named or 'no file'}; systemctl daemon-reload"
@@ -172,6 +183,10 @@ def _sentence(step: Step, reason: str) -> str:
             return f"start {step.unit}" + (f" ({reason})" if reason else "")
         case _:
             return step.kind
+
+
+def _driver(name: str | None) -> str:
+    return "the kernel's own choice" if name == NATIVE else name or "no driver"
 
 
 def _change(change: FileChange) -> str:

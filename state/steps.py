@@ -33,8 +33,14 @@ class FileChange(Value):
         return FileChange(before=self.after, after=self.before)
 
 
+NATIVE = "*"
+"""In place of a driver's name: the one that the kernel itself chooses, without an override."""
+
+VFIO = "vfio-pci"
+
+
 class DriverMove(Value):
-    """One PCI function from one driver to another; None stands for no driver."""
+    """One PCI function from one driver to another; None stands for no driver, NATIVE for the kernel's own choice."""
 
     address: str
     before: str | None

@@ -15,8 +15,11 @@ REVERTED = "reverted"
 NEWEST = 50_000
 """Records that are read where no cursor says where to begin; a service may have logged for weeks."""
 
-WRITE_VALUE = 'printf %s "$2" > "$1"'
-"""Shell text that writes a value to a file as it is: `sh -c WRITE_VALUE sh PATH VALUE`. sysfs wants exactly that."""
+WRITE_VALUE = 'env printf %s "$2" > "$1"'
+"""Shell text that writes a value to a file as it is: `sh -c WRITE_VALUE sh PATH VALUE`. sysfs wants exactly that.
+
+coreutils' printf names the kernel's reason (`Device or resource busy`), the shell's own says `I/O error` to all.
+"""
 
 UNIT_PROPERTIES = (
     "LoadState",
@@ -102,6 +105,34 @@ def device_class(address: str) -> Argv:
     return cat(f"/sys/bus/pci/devices/{address}/class")
 
 
+def listed(address: str, kind: str) -> Argv:
+    """What a PCI function offers of a kind: `net` (interfaces), `drm` (cards), `sound`, `vfio-dev`."""
+    return Argv(("ls", "--", f"/sys/bus/pci/devices/{address}/{kind}"))
+
+
+def interface_flags(address: str, name: str) -> Argv:
+    return cat(f"/sys/bus/pci/devices/{address}/net/{name}/flags")
+
+
+def nvidia_information(address: str) -> Argv:
+    """The driver's own words about a GPU: UUID, and the number of its device file."""
+    return cat(f"/proc/driver/nvidia/gpus/{address}/information")
+
+
+def nvidia_identities() -> Argv:
+    return Argv(("nvidia-smi", "--query-gpu=pci.bus_id,index,uuid,serial", "--format=csv,noheader"))
+
+
+def quarantine(address: str) -> str:
+    """A file whose presence keeps a PCI function out of all plans until a person removes it."""
+    return f"{STATE_DIR}/quarantine/{address}"
+
+
+def rebind_unit(address: str) -> str:
+    """The unit in which one function moves; while it is stuck in the kernel no second one can start."""
+    return f"interlock-rebind-{address}.service"
+
+
 def group_type(group: str) -> Argv:
     return cat(f"/sys/kernel/iommu_groups/{group}/type")
 
@@ -146,9 +177,11 @@ def kernel_log(*, after: str = "") -> Argv:
     return Argv((*words, f"--after-cursor={after}") if after else tuple(words), root=True)
 
 
-def holders(pattern: str) -> Argv:
-    """Every open file descriptor, of any process, on a device file that matches `pattern`."""
-    find = ("find", "/proc", "-maxdepth", "3", "-path", "/proc/[0-9]*/fd/*", "-lname", pattern, "-printf", "%p %l\\n")
+def holders(patterns: Sequence[str]) -> Argv:
+    """Every open file descriptor and every mapping, of any process, of a device file that matches one of `patterns`."""
+    names = [word for pattern in patterns for word in ("-o", "-lname", pattern)][1:]
+    places = ("-path", "/proc/[0-9]*/fd/*", "-o", "-path", "/proc/[0-9]*/map_files/*")
+    find = ("find", "/proc", "-maxdepth", "3", "(", *places, ")", "(", *names, ")", "-printf", "%p %l\\n")
     return Argv(find, root=True)
 
 

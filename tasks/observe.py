@@ -1,10 +1,10 @@
-"""Looking at a service's hosts and changing nothing: two round trips for the serving host, two for the GPU host."""
+"""Looking at a service's hosts and changing nothing: two round trips for the serving host, three for the GPU host."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from state.errors import Refused
-from state.observation import Observation, ObservedFile, ObservedGpu, ObservedUnit
+from state.observation import Observation, ObservedFile, ObservedGpu, ObservedMember, ObservedUnit
 from state.revision import Revision
 from tasks import argv
 from tasks.hosts.port import Argv, Completed, Host
@@ -66,8 +66,9 @@ async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGp
     answers = await host.run_all(first, timeout_s=READ_TIMEOUT_S)
     groups = [_last_part(answers[4 * i + 2]) for i in range(len(addresses))]
     details = await _groups(host, sorted({g for g in groups if g}))
+    members = await _members(host, sorted({m for _, addresses in details.values() for m in addresses}))
     return tuple(
-        _gpu(address, answers[4 * i : 4 * i + 4], groups[i], details.get(groups[i] or ""))
+        _gpu(address, answers[4 * i : 4 * i + 4], groups[i], details.get(groups[i] or ""), members)
         for i, address in enumerate(addresses)
     )
 
@@ -115,8 +116,26 @@ async def _groups(host: Host, groups: Sequence[str]) -> dict[str, tuple[str, tup
     }
 
 
+async def _members(host: Host, addresses: Sequence[str]) -> dict[str, ObservedMember]:
+    if not addresses:
+        return {}
+    answers = await host.run_all(
+        [q for a in addresses for q in (argv.driver_link(a), argv.device_class(a))], timeout_s=READ_TIMEOUT_S
+    )
+    return {
+        address: ObservedMember(
+            address=address, driver=_last_part(answers[2 * i]), pci_class=answers[2 * i + 1].text.strip() or None
+        )
+        for i, address in enumerate(addresses)
+    }
+
+
 def _gpu(
-    address: str, answers: Sequence[Completed], group: str | None, detail: tuple[str, tuple[str, ...]] | None
+    address: str,
+    answers: Sequence[Completed],
+    group: str | None,
+    detail: tuple[str, tuple[str, ...]] | None,
+    members: Mapping[str, ObservedMember],
 ) -> ObservedGpu:
     present, driver, _, pci_class = answers
     return ObservedGpu(
@@ -127,6 +146,7 @@ def _gpu(
         group_type=detail[0] if detail else None,
         group_members=detail[1] if detail else (),
         pci_class=pci_class.text.strip() or None,
+        members=tuple(members[m] for m in detail[1] if m != address) if detail else (),
     )
 
 

@@ -1,16 +1,16 @@
 """Preflight: everything that can refuse a rollout before it touches anything, all refusals at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from state.engines.engine import Engine
 from state.engines.rendering import rendering_for
-from state.observation import Observation, ObservedGpu
+from state.observation import Observation
 from state.plan import Plan
 from state.revision import Revision
 from tasks import argv
+from tasks.gpu_preflight import gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
-from tasks.observe import observe_gpus
 from tasks.properties import listeners_of, pids_of
 from tasks.sequence import READ_TIMEOUT_S
 
@@ -49,11 +49,9 @@ async def preflight(
         *_unit(revision, observed, plan),
         *_version(revision, version),
     ]
-    gpus = await observe_gpus(gpu_host, plan.gpus) if gpu_host and plan.gpus else ()
-    refusals += [
-        sentence for gpu in gpus for sentence in gpu_refusals(gpu, plan.gpus, gpu_host.name if gpu_host else "")
-    ]
-    checks = _checks(revision, version, gpus, host.name)
+    if gpu_host and plan.gpus:
+        refusals += await gpu_refusals(gpu_host, plan)
+    checks = _checks(revision, version, len(plan.gpus), host.name)
     return Preflight(tuple(checks), tuple(_warnings(observed)), tuple(refusals), version)
 
 
@@ -154,23 +152,13 @@ def _version(revision: Revision, version: str | None) -> Iterator[str]:
         yield f"engine.version: {revision.engine_version} is expected, {version} is installed"
 
 
-def gpu_refusals(gpu: ObservedGpu, moved: Sequence[str], host: str) -> Iterator[str]:
-    """Why a GPU cannot be rebound: it is absent, or its IOMMU group holds something else that the host would lose."""
-    if not gpu.present:
-        yield f"gpus: there is no device {gpu.address} on {host}"
-        return
-    others = [m for m in gpu.group_members if m not in moved and m.rpartition(".")[0] != gpu.address.rpartition(".")[0]]
-    if others:
-        yield f"gpus: IOMMU group {gpu.group} of {gpu.address} also holds {', '.join(others)}, which {host} would lose"
-
-
-def _checks(revision: Revision, version: str | None, gpus: Sequence[ObservedGpu], host: str) -> Iterator[str]:
+def _checks(revision: Revision, version: str | None, gpus: int, host: str) -> Iterator[str]:
     yield f"{host} answers, root is granted, systemd is recent enough"
     engine = f"{revision.engine} {version or 'of unknown version'}"
     yield f"{engine} is installed and accepts all {len(revision.arguments)} arguments"
     yield f"port {port_of(revision)} is free or ours"
     if gpus:
-        yield f"{len(gpus)} GPUs to be rebound are present, in groups of their own"
+        yield f"{gpus} PCI functions to be rebound are present, in groups of their own, and held by nothing that stays"
 
 
 def _warnings(observed: Observation) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from state.errors import HostReverted, StepFailed
-from state.steps import ArmTimer, DisarmTimer, DriverMove, FileState
-from tasks.argv import FENCE, REVERTED, blob, place, revert_script, revert_unit, show, write
+from state.steps import NATIVE, ArmTimer, DisarmTimer, DriverMove, FileState
+from tasks.argv import FENCE, REVERTED, blob, place, rebind_unit, revert_script, revert_unit, show, write
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
 from tasks.observe import unit_from
@@ -60,7 +60,7 @@ def restoring(step: ArmTimer) -> list[Line]:
         must("mv", "-T", "-f", "--", f"{FENCE}.new", FENCE),
         may("systemctl", "stop", "--", step.unit),
         *(line for change in reversed(step.files) for line in placing(step.service, change.before, may)),
-        *(line for move in reversed(step.moves) for line in rebinding(move.reversed(), may)),
+        *(rebinding(move.reversed()) for move in reversed(step.moves)),
         may("systemctl", "daemon-reload"),
         may("systemctl", "reset-failed", "--", step.unit),
         *([may("systemctl", "start", "--", step.unit)] if step.start else []),
@@ -88,18 +88,37 @@ def placing(service: str, state: FileState, line: Maker = must) -> list[Line]:
     return [line(*kept), line("sync", "--", fresh), line("mv", "-T", "-f", "--", fresh, state.path)]
 
 
-def rebinding(move: DriverMove, line: Maker = must) -> list[Line]:
-    """Move one PCI function by `driver_override`, never by vendor and device id.
+MOVE_TIMEOUT_S = 40
+"""For one function: an unbind has been seen to take seconds, a probe of a GPU some more."""
 
-    The unbind is bounded (`timeout`) and may fail: an unbound device answers ENODEV. What counts is the link read back.
+
+def rebinding(move: DriverMove) -> Line:
+    """Move one PCI function, in a unit of its own that can be left behind.
+
+    A write to `unbind` of a device that is in use cannot be killed, not even by `timeout`, which then waits for it
+    (Linux 6.1): what is ended after MOVE_TIMEOUT_S is only the wait for the unit. Every write to a device whose unbind
+    is stuck would wait too, and as long as the unit is there, no second one of its name starts. The line may fail: what
+    counts is the link read back.
+    """
+    unit = (f"--unit={rebind_unit(move.address)}", "--property=Type=oneshot", "--collect", "--quiet")
+    script = render_sequence(writes(move))
+    return may("timeout", str(MOVE_TIMEOUT_S), "systemd-run", *unit, "--", "/bin/sh", "-c", script)
+
+
+def writes(move: DriverMove) -> list[Line]:
+    """The writes that move one function by `driver_override`, never by vendor and device id.
+
+    An unbound device answers ENODEV to an unbind.
     """
     device = f"/sys/bus/pci/devices/{move.address}"
-    lines = [line(*write(f"{device}/driver_override", f"{move.after or ''}\n"))]
-    if move.before:
-        unbind = write(f"/sys/bus/pci/drivers/{move.before}/unbind", move.address)
-        lines.append(may("timeout", "20", *unbind))
+    wanted = "" if move.after in (None, NATIVE) else move.after
+    lines = [must(*write(f"{device}/driver_override", f"{wanted}\n"))]
+    if move.before == NATIVE:
+        lines.append(may(*write(f"{device}/driver/unbind", move.address)))
+    elif move.before:
+        lines.append(may(*write(f"/sys/bus/pci/drivers/{move.before}/unbind", move.address)))
     if move.after:
-        lines.append(line(*write("/sys/bus/pci/drivers_probe", move.address)))
+        lines.append(must(*write("/sys/bus/pci/drivers_probe", move.address)))
     return lines
 
 

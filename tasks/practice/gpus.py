@@ -42,17 +42,16 @@ def open_devices(bus: PciBus, groups: Sequence[Group], strangers: Mapping[int, S
     found: dict[int, list[str]] = {pid: list(s.devices) for pid, s in strangers.items() if s.devices}
     for use in uses(bus, groups):
         devices = found.setdefault(use.pid, list(_COMMON_DEVICES))
-        devices.append(f"/dev/nvidia{use.index}")
+        devices.append(f"/dev/nvidia{use.function.minor}")
     return found
 
 
 def holders(bus: PciBus, address: str, opened: Mapping[int, Sequence[str]]) -> list[int]:
     """PIDs that have the device file of a function open."""
     function = bus.functions[address]
-    bound = [f.address for f in bus.bound_gpus()]
     path = f"/dev/vfio/{function.group}" if function.driver == VFIO else ""
-    if address in bound:
-        path = f"/dev/nvidia{bound.index(address)}"
+    if function in bus.bound_gpus():
+        path = f"/dev/nvidia{function.minor}"
     return [pid for pid, devices in opened.items() if path in devices]
 
 

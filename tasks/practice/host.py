@@ -27,7 +27,7 @@ from tasks.practice.process import Factory, Group, Program, Runner, SpawnFailed
 from tasks.practice.procfs import Procfs, Seen, is_real
 from tasks.practice.sessions import Sessions
 from tasks.practice.storage import DiskFiles, MemoryFiles
-from tasks.practice.sysfs import cgroupfs, device_files, sysfs
+from tasks.practice.sysfs import cgroupfs, device_files, nvidia_proc, sysfs
 from tasks.practice.systemd import Systemd
 from tasks.practice.units import ServiceUnit
 
@@ -78,6 +78,7 @@ class PracticeMachine:
             cgroupfs(self._control_groups),
             sysfs(self.pci),
             device_files(self.pci),
+            nvidia_proc(self.pci),
             Procfs(self.processes),
         ]
 
@@ -169,10 +170,10 @@ class PracticeMachine:
         await self._power_off()
 
     async def _power_off(self) -> None:
-        await asyncio.gather(*self._sessions.end(), *self.systemd.power_off(), return_exceptions=True)
-        await self.runner.aclose()
         if self._inside is None:
             self.pci.power_off()
+        await asyncio.gather(*self._sessions.end(), *self.systemd.power_off(), return_exceptions=True)
+        await self.runner.aclose()
 
     def _systemd(self) -> Systemd:
         return Systemd(

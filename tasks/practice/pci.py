@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ FSP_FAILURE = (
 class Function:
     """One PCI function. `driver` is what it is bound to, `native` what the kernel gives it without an override.
 
+    `minor` is the number of its device file while the GPU's driver has it; others keep theirs when it leaves.
+
     `needs_translation`: the firmware boots only behind a translating IOMMU domain. `memory_mib` is the GPU's.
     """
 
@@ -40,6 +43,7 @@ class Function:
     memory_mib: int = 97_887
     needs_translation: bool = True
     lost: bool = False
+    minor: int = 0
 
     @property
     def is_gpu(self) -> bool:
@@ -83,10 +87,10 @@ class PciBus:
             self.functions[function.address] = function
             self.group_types.setdefault(function.group, "DMA-FQ")
             if function.driver == NVIDIA and function.is_gpu:
-                self.probes.append(function.address)
+                self._probed(function)
 
     def bound_gpus(self) -> list[Function]:
-        """GPUs on the nvidia driver, in the order of their device files: /dev/nvidia0 is the first."""
+        """GPUs on the nvidia driver, in the order in which nvidia-smi counts them."""
         gpus = (self.functions[address] for address in self.probes)
         return sorted((f for f in gpus if f.driver == NVIDIA and not f.lost), key=lambda f: f.address)
 
@@ -142,7 +146,11 @@ class PciBus:
         release = asyncio.ensure_future(self._release(function))
         self._releases.add(release)
         release.add_done_callback(self._releases.discard)
-        await asyncio.shield(release)  # the kernel goes on with it, whatever becomes of the writer
+        try:
+            await asyncio.shield(release)
+        except asyncio.CancelledError:
+            await asyncio.wait([release])  # no signal ends the writer: it waits for the release (Linux 6.1)
+            raise
 
     async def _release(self, function: Function) -> None:
         """Take a function off its driver as soon as nobody holds it; without an end if somebody always does."""
@@ -181,14 +189,18 @@ class PciBus:
             return False
         function.driver = driver
         if driver == NVIDIA and function.is_gpu:
-            self.probes.append(function.address)
-        if driver == VFIO:
-            self.kernel(f"vfio-pci {function.address}: enabling device (0000 -> 0002)")
+            self._probed(function)
         return True
+
+    def _probed(self, function: Function) -> None:
+        taken = {self.functions[address].minor for address in self.probes}
+        function.minor = next(n for n in itertools.count() if n not in taken)
+        self.probes.append(function.address)
 
     def _retype(self, group: int, value: str, path: str) -> None:
         if value not in ("identity", "DMA", "DMA-FQ", "auto"):
             raise refusal(errno.EINVAL, path)
         if any(f.driver for f in self.functions.values() if f.group == group):
+            self.kernel("iommu: Device is still bound to driver")
             raise refusal(errno.EBUSY, path)
         self.group_types[group] = "DMA-FQ" if value == "auto" else value

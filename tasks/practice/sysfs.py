@@ -92,13 +92,24 @@ def device_files(bus: PciBus) -> Tree:
     def draw() -> Iterator[tuple[str, Node]]:
         for name in ("nvidiactl", "nvidia-uvm") if bus.bound_gpus() else ():
             yield f"/dev/{name}", b""
-        for index, _ in enumerate(bus.bound_gpus()):
-            yield f"/dev/nvidia{index}", b""
+        for gpu in bus.bound_gpus():
+            yield f"/dev/nvidia{gpu.minor}", b""
         yield "/dev/vfio/vfio", b""
         for group in sorted({f.group for f in bus.functions.values() if f.driver == VFIO}):
             yield f"/dev/vfio/{group}", b""
 
     return _Devices(draw, bus.state)
+
+
+def nvidia_proc(bus: PciBus) -> Tree:
+    """/proc/driver/nvidia: what the driver says about each GPU that it is bound to."""
+
+    def draw() -> Iterator[tuple[str, Node]]:
+        for gpu in bus.bound_gpus():
+            text = f"GPU UUID: \t {gpu.uuid}\nBus Location: \t {gpu.address}\nDevice Minor: \t {gpu.minor}\n"
+            yield f"/proc/driver/nvidia/gpus/{gpu.address}/information", text.encode()
+
+    return Tree(("/proc/driver",), draw, bus.state)
 
 
 class _Devices(Tree):

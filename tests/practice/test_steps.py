@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from state.errors import FencedOut, HostReverted, StepFailed
+from state.errors import FencedOut, HostReverted
 from state.steps import (
     ArmTimer,
     DisarmTimer,
@@ -107,27 +107,6 @@ async def test_without_renewal_the_host_restores_itself_and_refuses_the_old_fenc
     assert await mark(host, 8)
     with pytest.raises(FencedOut):
         await service.stop(host, STOP, FENCE, "stop-again")
-
-
-@in_virtual_time
-async def test_a_held_gpu_is_named_and_nothing_is_written() -> None:
-    run, host = await prepared()
-    pid = run.machine.add_stranger("/usr/bin/dcgm-exporter", devices=["/dev/nvidia4"])
-    await service.stop(host, STOP, FENCE, "stop")
-    with pytest.raises(StepFailed, match=f"PID {pid} holds /dev/nvidia4"):
-        await rebind.rebind(host, REBIND, FENCE, "rebind")
-    assert await driver(run, ADDRESSES[4]) == "nvidia"
-
-
-@in_virtual_time
-async def test_a_gpu_that_does_not_come_up_is_named_with_the_kernels_words() -> None:
-    run, host = await prepared()
-    run.machine.pci.refuse_probe[ADDRESSES[4], "vfio-pci"] = [
-        "vfio-pci {address}: not ready 65535ms after FLR; giving up"
-    ]
-    await service.stop(host, STOP, FENCE, "stop")
-    with pytest.raises(StepFailed, match=r"is on no driver, not vfio-pci; the kernel says: .* giving up"):
-        await rebind.rebind(host, REBIND, FENCE, "rebind")
 
 
 @in_virtual_time

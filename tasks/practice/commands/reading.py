@@ -2,7 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 
+from tasks import argv
 from tasks.hosts.port import Completed
 from tasks.practice.commands.call import Call, Table, ok, options, said, words_of
 from tasks.practice.files import Entry
@@ -141,12 +143,12 @@ async def grep(call: Call) -> Completed:
 async def find(call: Call) -> Completed:
     """The one search that interlock makes: open device files of any process."""
     match call.words[1:]:
-        case ("/proc", "-maxdepth", "3", "-path", "/proc/[0-9]*/fd/*", "-lname", pattern, "-printf", "%p %l\\n"):
-            return _open_files(call, pattern)
+        case ("/proc", *rest) if call.words == argv.holders(patterns := rest[rest.index("-lname") + 1 : -3 : 3]).words:
+            return _open_files(call, patterns)
     return said(call, "only the search for open device files is known here")
 
 
-def _open_files(call: Call, pattern: str) -> Completed:
+def _open_files(call: Call, patterns: list[str]) -> Completed:
     opened = call.machine.open_devices()
     if not call.root:
         denied = "".join(f"find: ‘/proc/{pid}/fd’: Permission denied\n" for pid in sorted(opened))
@@ -155,13 +157,9 @@ def _open_files(call: Call, pattern: str) -> Completed:
         f"/proc/{pid}/fd/{fd} {device}\n"
         for pid, devices in sorted(opened.items())
         for fd, device in enumerate(devices, 3)
-        if _matches(device, pattern)
+        if any(fnmatchcase(device, pattern) for pattern in patterns)
     ]
     return ok("".join(lines))
-
-
-def _matches(device: str, pattern: str) -> bool:
-    return device.startswith(pattern[:-1]) if pattern.endswith("*") else device == pattern
 
 
 PROGRAMS: Table = {

@@ -171,30 +171,34 @@ async def _sequence(call: Call, lines: Sequence[Line]) -> Completed:
 
 
 async def _write_value(call: Call, name: str = "sh", path: str = "", value: str = "") -> Completed:
-    """`printf %s "$2" > "$1"`: the redirection opens the file, and an empty value is no write at all."""
+    """`env printf %s "$2" > "$1"`: the redirection opens the file, and an empty value is no write at all."""
     try:
         call.must_write(path)
         real = call.files.resolve(call.absolute(path))
         if call.files.layer(real) is None:
-            return _stored(call, name, real, value)
+            return _stored(call, real, value)
         call.files.lstat(real)
     except OSError as error:
         return Completed(2, b"", f"{name}: 1: cannot create {path}: {_dash(error, creating=True)}\n".encode())
     try:
         if value:
             await call.machine.pci.write(real, value)
-    except OSError:  # dash does not say which
-        return Completed(1, b"", f"{name}: 1: printf: printf: I/O error\n".encode())
+    except OSError as error:
+        return _unwritten(error)
     return ok()
 
 
-def _stored(call: Call, name: str, real: str, value: str) -> Completed:
+def _unwritten(error: OSError) -> Completed:
+    return Completed(1, b"", f"printf: write error: {words_of(error)}\n".encode())
+
+
+def _stored(call: Call, real: str, value: str) -> Completed:
     fresh = not call.files.exists(real)
     try:
         call.files.write(real, value, owner=(call.user, call.user) if fresh else None)
-    except OSError:
+    except OSError as error:
         if call.files.full:
-            return Completed(1, b"", f"{name}: 1: printf: printf: I/O error\n".encode())
+            return _unwritten(error)
         raise
     return ok()
 

@@ -7,10 +7,10 @@ from core_samples import GPUS, OLD, PATH, PORT, UNIT, observation, revision, uni
 
 from state.observation import Observation
 from state.plan import steps_between
-from state.steps import ArmTimer, DriverMove, FileState
+from state.steps import NATIVE, ArmTimer, DriverMove, FileState
 from tasks.argv import blob
 from tasks.script import Line, may, must
-from tasks.timer import placing, rebinding, restoring
+from tasks.timer import placing, rebinding, restoring, writes
 
 DEVICE = f"/sys/bus/pci/devices/{GPUS[0]}"
 
@@ -42,8 +42,8 @@ def test_old_contents_come_from_the_hosts_own_copy() -> None:
 
 
 def test_gpus_go_back_to_their_old_drivers() -> None:
-    written = [line.words[-2:] for line in restoring(timer()) if line.words[0] == "sh"]
-    assert (f"{DEVICE}/driver_override", "vfio-pci\n") in written
+    move = DriverMove(address=GPUS[0], before="nvidia", after="vfio-pci")
+    assert rebinding(move) in restoring(timer())
 
 
 def test_a_service_that_was_down_stays_down() -> None:
@@ -74,12 +74,13 @@ def test_an_absent_file_is_removed() -> None:
         pytest.param("nvidia", "vfio-pci", ["override vfio-pci", "unbind nvidia", "probe"], id="from one to another"),
         pytest.param(None, "nvidia", ["override nvidia", "probe"], id="from none"),
         pytest.param("nvidia", None, ["override ", "unbind nvidia"], id="to none"),
+        pytest.param("vfio-pci", NATIVE, ["override ", "unbind vfio-pci", "probe"], id="to the kernel's choice"),
+        pytest.param(NATIVE, "vfio-pci", ["override vfio-pci", f"unbind {GPUS[0]}/driver", "probe"], id="from it"),
     ],
 )
 def test_a_function_is_moved_by_its_address(before: str | None, after: str | None, written: list[str]) -> None:
-    lines = rebinding(DriverMove(address=GPUS[0], before=before, after=after))
     seen = []
-    for line in lines:
+    for line in writes(DriverMove(address=GPUS[0], before=before, after=after)):
         path, value = line.words[-2:]
         name = Path(path).name
         if name == "driver_override":
@@ -87,12 +88,13 @@ def test_a_function_is_moved_by_its_address(before: str | None, after: str | Non
             seen.append(f"override {value.strip()}")
         else:
             assert value == GPUS[0]
-            seen.append("probe" if name == "drivers_probe" else f"unbind {Path(path).parent.name}")
+            place = path.removeprefix("/sys/bus/pci/drivers/").removeprefix("/sys/bus/pci/devices/")
+            seen.append("probe" if name == "drivers_probe" else f"unbind {place.removesuffix('/unbind')}")
     assert seen == written
 
 
-def test_an_unbind_is_bounded_and_may_fail() -> None:
-    lines = rebinding(DriverMove(address=GPUS[0], before="nvidia", after="vfio-pci"))
-    (unbind,) = [line for line in lines if any("unbind" in word for word in line.words)]
-    assert unbind.mode == "may"
-    assert unbind.words[:2] == ("timeout", "20")
+def test_a_move_is_waited_for_and_then_left_behind_in_a_unit_of_its_own() -> None:
+    line = rebinding(DriverMove(address=GPUS[0], before="nvidia", after="vfio-pci"))
+    assert line.mode == "may"
+    assert line.words[:3] == ("timeout", "40", "systemd-run")
+    assert f"--unit=interlock-rebind-{GPUS[0]}.service" in line.words

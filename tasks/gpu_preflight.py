@@ -1,0 +1,63 @@
+"""What can refuse the rebinding of GPUs before the service is stopped."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from state.observation import ObservedGpu
+from state.plan import Plan
+from state.steps import NATIVE, VFIO, DriverMove, RebindGpus
+from tasks import argv
+from tasks.holders import holders_of
+from tasks.hosts.port import Host
+from tasks.observe import observe_gpus
+from tasks.sequence import READ_TIMEOUT_S
+
+
+async def gpu_refusals(host: Host, plan: Plan) -> list[str]:
+    """Absent devices, groups with strangers, drivers that are not loaded, quarantine, and guests that hold a device."""
+    moves = [move for step in plan.steps if isinstance(step, RebindGpus) for move in step.moves]
+    gpus = await observe_gpus(host, plan.gpus)
+    return [
+        *(sentence for gpu in gpus for sentence in group_refusals(gpu, plan.gpus, host.name)),
+        *await _drivers(host, moves),
+        *await _quarantined(host, moves),
+        *await _guests(host, [move for move in moves if move.before == VFIO]),
+    ]
+
+
+def group_refusals(gpu: ObservedGpu, moved: Collection[str], host: str) -> Iterator[str]:
+    """It is absent, or its IOMMU group holds another device, which the host would lose with it. Bridges stay, and the
+    device's other functions go along."""
+    if not gpu.present:
+        yield f"gpus: there is no device {gpu.address} on {host}"
+    if others := [member.name for member in gpu.strangers() if member.address not in moved]:
+        yield f"gpus: IOMMU group {gpu.group} of {gpu.address} also holds {', '.join(others)}, which {host} would lose"
+
+
+async def _drivers(host: Host, moves: Sequence[DriverMove]) -> list[str]:
+    """A probe for a driver that is not loaded leaves the device without any."""
+    names = sorted({move.after for move in moves if move.after not in (None, NATIVE)} - {None})
+    asked = [argv.exists(f"/sys/bus/pci/drivers/{name}") for name in names]
+    answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
+    return [
+        f"gpus: the driver {name} is not loaded on {host.name}; `modprobe {name}` there loads it"
+        for name, answer in zip(names, answers, strict=True)
+        if not answer.ok
+    ]
+
+
+async def _quarantined(host: Host, moves: Sequence[DriverMove]) -> list[str]:
+    paths = {move.address: argv.quarantine(move.address) for move in moves}
+    asked = [argv.cat_as_root(path) for path in paths.values()]
+    answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
+    return [
+        f"gpus: {address} is quarantined on {host.name} ({answer.text.strip()}); "
+        f"when it is well again, remove {path} there"
+        for (address, path), answer in zip(paths.items(), answers, strict=True)
+        if answer.ok
+    ]
+
+
+async def _guests(host: Host, moves: Sequence[DriverMove]) -> list[str]:
+    """What holds a device through vfio is no part of the service, and does not go with its stop."""
+    held = await holders_of(host, moves)
+    return [f"gpus: {h.address} on {host.name} is in use: {h.sentence}" for h in held]

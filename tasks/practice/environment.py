@@ -14,7 +14,7 @@ class EnvironmentUnreadable(Exception):  # named by consequence, as all errors h
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"Failed to load environment files: {reason}")
-        self.path = path
+        self.path, self.reason = path, reason
 
 
 def unit_environment(files: Files, unit: ServiceUnit, invocation: str) -> Mapping[str, str]:

@@ -202,7 +202,7 @@ class PracticeMachine:
 
     def _control_groups(self) -> dict[str, list[int]]:
         units = self.systemd.services.values()
-        return {f"/system.slice/{s.unit.name}": sorted(pids) for s in units if (pids := s.cgroup.members())}
+        return {s.unit.control_group: sorted(pids) for s in units if (pids := s.cgroup.members())}
 
     def _now_ns(self) -> int:
         return self.clock.realtime_us() * 1_000

@@ -78,7 +78,7 @@ class Records:
     def exec_failed(self, pid: int, path: str, reason: str) -> None:
         """The two records of the forked child that could not exec."""
         child = f"({path.rpartition('/')[2][-8:]})"
-        for verb, step in (("Failed to execute", ""), ("Failed", "at step EXEC spawning ")):
+        for verb, step in (("Failed to locate executable", ""), ("Failed", "at step EXEC spawning ")):
             self._journal.append(
                 {
                     "PRIORITY": "3", "SYSLOG_IDENTIFIER": child, "_TRANSPORT": "journal", "_PID": str(pid),

@@ -63,7 +63,8 @@ class Service:
             self.records.stopped(self.unit)
         if self.status.active in ("inactive", "failed") and self._ending is None:
             return True
-        self.records.stopping(self.unit)
+        if self.status.sub != "exited" or self.cgroup.members() or self.unit.exec_stop:
+            self.records.stopping(self.unit)
         self._stop_asked = True
         self._end()
         if self._ending is not None:
@@ -169,7 +170,9 @@ class Service:
             return None
         except EnvironmentUnreadable as refused:
             self.records.about(f"{refused}", priority=3)
+            self.records.about(f"Failed to run 'start' task: {refused.reason}", priority=4)
             self.status.result = "resources"
+            self.status.enter("activating", "start")
             return None
         self._main = group
         self.status.main_started(group.pid)
@@ -265,11 +268,11 @@ class Service:
     def _dead(self, was_starting: bool) -> None:
         self._ending = None
         self.status.main_pid = 0
-        for pid, argv in self.cgroup.members().items():
-            self.records.remains(pid, argv[0])
         result = self.status.result
         again = not self._stop_asked and restarts(self.unit.restart, result) and self.unit.type != "oneshot"
         self.records.ended(result)
+        for pid, argv in self.cgroup.members().items():
+            self.records.remains(pid, argv[0])
         self.status.enter(*(("inactive", "dead") if result == "success" else ("failed", "failed")))
         if was_starting and not self._stop_asked:
             (self.records.started if result == "success" else self.records.start_failed)(self.unit)

@@ -32,30 +32,36 @@ class Termination:
             self._status.enter("deactivating", "stop-sigterm")
         for pid in asked:
             self._cgroup.signal(pid, self._unit.kill_signal)
-        if not await self._gone_in_time():
+        if not await self._gone_in_time(self._unit.kill_mode == "control-group"):
             self._status.result = "timeout"
             await self._kill()
+        elif self._unit.kill_mode == "mixed" and self._cgroup.members():
+            await self._kill_rest()
 
     async def _kill(self) -> None:
         if not self._unit.send_sigkill:
             self._records.about("State 'stop-sigterm' timed out. Skipping SIGKILL.")
             return
         self._records.about("State 'stop-sigterm' timed out. Killing.")
+        await self._kill_rest()
+
+    async def _kill_rest(self) -> None:
+        """SIGKILL for whom KillMode= names; with `mixed` that is everybody, as soon as the main process is gone."""
         self._status.enter("deactivating", "stop-sigkill")
         members = self._cgroup.members()
         for pid in self._cgroup.targets(self._unit.kill_mode, self._main, final=True):
             self._records.killing(pid, members[pid][0])
             self._cgroup.signal(pid, signal.SIGKILL)
-        if not await self._gone_in_time():
+        if not await self._gone_in_time(self._unit.kill_mode in ("control-group", "mixed")):
             self._records.about("Processes still around after SIGKILL. Ignoring.")
 
-    async def _gone_in_time(self) -> bool:
+    async def _gone_in_time(self, everybody: bool) -> bool:
         limit = self._unit.timeout_stop_us
         try:
             async with asyncio.timeout(None if limit >= INFINITY else limit / 1e6):
                 if self._main and self._unit.kill_mode != "none":
                     await self._reaped.wait()
-                if self._unit.kill_mode in ("control-group", "mixed"):
+                if everybody:
                     await self._cgroup.empty()
         except TimeoutError:
             return False

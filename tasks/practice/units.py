@@ -77,6 +77,13 @@ class ServiceUnit:
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
+    def control_group(self) -> str:
+        """Its place among the cgroups; instances of a template have a slice of their own."""
+        prefix, at, _ = self.name.partition("@")
+        slice_ = "system-" + prefix.replace("-", r"\x2d") + ".slice/" if at else ""
+        return f"/system.slice/{slice_}{self.name}"
+
+    @property
     def transient(self) -> bool:
         return self.fragment.startswith("/run/systemd/transient/")
 

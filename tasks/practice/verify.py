@@ -57,6 +57,9 @@ _SPANS = {
 }
 
 
+_EXECS = ("ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecReload", "ExecStop", "ExecStopPost")
+
+
 def verify(machine: "PracticeMachine", path: str) -> tuple[list[str], bool]:
     """The sentences, and whether systemd would take the unit; an unknown key is only a warning."""
     name = path.rpartition("/")[2]
@@ -150,12 +153,12 @@ def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[st
 
 
 def _commands(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[Exec]:
-    for value in text.all("Service", "ExecStart"):
+    for value in (value for key in _EXECS for value in text.all("Service", key)):
         try:
             words = split_words(value.lstrip("@-:+!"))
         except ValueError:
             continue
-        if words:
+        if words and "-" not in value.partition("/")[0]:  # one whose failure is ignored may be absent
             yield Exec(words[0], tuple(words))
 
 

@@ -239,7 +239,7 @@ async def test_a_program_that_is_not_there_is_203_exec_of_a_unit_that_started() 
     assert (await run("systemctl", "start", "app.service")).status == 0
     assert await run.said("app.service") == [
         "Started app.service - App.",
-        "app.service: Failed to execute /opt/app/missing: No such file or directory",
+        "app.service: Failed to locate executable /opt/app/missing: No such file or directory",
         "app.service: Failed at step EXEC spawning /opt/app/missing: No such file or directory",
         "app.service: Main process exited, code=exited, status=203/EXEC",
         "app.service: Failed with result 'exit-code'.",

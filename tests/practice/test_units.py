@@ -194,4 +194,4 @@ async def test_an_unknown_unit_is_shown_as_not_found_with_status_0() -> None:
     shown = await run("systemctl", "show", "--property=LoadState,ActiveState,MainPID,InvocationID", "--", "no.service")
     assert (shown.status, shown.text) == (0, "MainPID=0\nLoadState=not-found\nActiveState=inactive\nInvocationID=\n")
     active = await run("systemctl", "is-active", "no.service")
-    assert (active.status, active.text) == (4, "inactive\n")
+    assert (active.status, active.text) == (3, "inactive\n")

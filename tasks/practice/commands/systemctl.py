@@ -61,6 +61,7 @@ async def _jobs(call: Call, verb: str, names: list[str], *, wait: bool) -> Compl
             err, status = err + f"Failed to {verb} {name}: {refusal}\n{hint}", code
         else:
             queued.append((name, call.machine.systemd.enqueue(name, verb), call.machine.systemd.services.get(name)))
+    err += "".join(_CHANGED.format(name=n) for n, _, s in queued if s and call.machine.systemd.needs_reload(s))
     for name, job, service in queued if wait else ():
         outcome = await asyncio.shield(job)
         if outcome == "canceled":
@@ -75,6 +76,8 @@ def _refusal(call: Call, verb: str, name: str) -> tuple[str, int, str]:
     systemd = call.machine.systemd
     if name in systemd.timers:
         return "", 0, ""
+    if "@." in name:
+        return f"Unit name {name} is missing the instance name.", 1, _see(name)
     service = systemd.service(name)
     if service is None:
         return f"Unit {name} not {'loaded' if verb == 'stop' else 'found'}.", 5, ""
@@ -105,6 +108,10 @@ async def _show(call: Call, given: dict[str, str], names: list[str]) -> Complete
     return ok("\n".join(blocks))
 
 
+_CHANGED = (
+    "Warning: The unit file, source configuration file or drop-ins of {name} changed on disk. "
+    "Run 'systemctl daemon-reload' to reload units.\n"
+)
 _OUTDATED = """# Warning: {name} changed on disk, the version systemd has loaded is outdated.
 # This output shows the current version of the unit's original fragment and drop-in files.
 # If fragments or drop-ins were added or removed, they are not properly reflected in this output.
@@ -160,7 +167,7 @@ async def _is_active(call: Call, given: dict[str, str], names: list[str]) -> Com
         unit = systemd.timers.get(name) or systemd.service(name)
         states.append("unknown" if unit is None else unit.active if isinstance(unit, Timer) else unit.status.active)
     shown = "".join(f"{'inactive' if state == 'unknown' else state}\n" for state in states)
-    status = 0 if "active" in states else 4 if set(states) <= {"unknown"} else 3
+    status = 0 if "active" in states else 3
     return Completed(status, b"" if {"q", "quiet"} & given.keys() else shown.encode())
 
 

@@ -122,9 +122,9 @@ async def _service(call: Call, stem: str, given: dict[str, list[str]], text: str
         return _told(given, f"Running as unit: {name}\n")
     outcome = await asyncio.shield(job)
     if outcome == "canceled":
-        return Completed(1, b"", f"Job for {name} canceled.\n".encode())
+        return _told(given, f"Job for {name} canceled.\n", 1)
     if outcome == "failed":
-        return Completed(1, b"", job_failure(name, service.status.result).encode())
+        return _told(given, job_failure(name, service.status.result), 1)
     return _told(given, f"Running as unit: {name}\n")
 
 
@@ -144,8 +144,8 @@ async def _timer(call: Call, stem: str, given: dict[str, list[str]], text: str) 
     return _told(given, f"Running timer as unit: {name}\nWill run service as unit: {stem}.service\n")
 
 
-def _told(given: dict[str, list[str]], text: str) -> Completed:
-    return Completed(0, b"", b"" if {"--quiet", "-q"} & given.keys() else text.encode())
+def _told(given: dict[str, list[str]], text: str, status: int = 0) -> Completed:
+    return Completed(status, b"", b"" if {"--quiet", "-q"} & given.keys() else text.encode())
 
 
 def _refused(text: str) -> Completed:

@@ -1,5 +1,6 @@
 """Acceptance figures folded from records, in memory that does not grow with their number."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,14 +30,15 @@ class Figures:
         self.total += value
         self.last = value
 
-    def add_many(self, values: list[float]) -> None:
-        """Several values in order, at least one."""
-        low, high = min(values), max(values)
+    def add_many(self, shown: Sequence[bytes]) -> None:
+        """Several values in order, at least one, as they were printed; few of them differ."""
+        counts = {float(value): count for value, count in Counter(shown).items()}
+        low, high = min(counts), max(counts)
         self.low = low if not self.count or low < self.low else self.low
         self.high = high if not self.count or high > self.high else self.high
-        self.count += len(values)
-        self.total += sum(values)
-        self.last = values[-1]
+        self.count += len(shown)
+        self.total += sum(value * count for value, count in counts.items())
+        self.last = float(shown[-1])
 
     @property
     def mean(self) -> float:
@@ -124,9 +126,9 @@ class Acceptance:
             return
         self.samples += len(lengths or rates or ())
         if lengths:
-            self.lengths.add_many(list(map(float, lengths)))
+            self.lengths.add_many(lengths)
         if rates:
-            self.rates.add_many(list(map(float, rates)))
+            self.rates.add_many(rates)
             self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
         if lengths and rates and self.definition.open:
             for length, rate in set(zip(lengths, rates, strict=True)):

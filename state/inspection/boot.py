@@ -169,7 +169,7 @@ class BootState:
         self.without_graph += count if like.graphs is False else 0
         self.decoded_without = self.decoded_without or like.has_acceptance is False
         self.load.add_many(like, columns)
-        if like.has_acceptance:
+        if like.has_acceptance and like.tokens != 0:
             self.acceptance.add_many(like, columns)
 
     def _drafted(self, window: Drafted, line: int) -> None:
@@ -231,6 +231,11 @@ class BootState:
             queue=self.load.queue(),
             invocation=self.invocation,
         )
+
+    def repeat(self, codes: Sequence[str], count: int) -> None:
+        """Notices that the boot has already, so many times more."""
+        for code in codes:
+            self.notices.repeat(code, count)
 
     def add_notice(self, code: str, text: str, line: int) -> None:
         self.notices.add(code, quote(text), line)

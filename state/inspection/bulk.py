@@ -1,17 +1,23 @@
 """Whole blocks of a file at once: lines of learned shapes in one pass, every other line by the full reading."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Protocol, cast
 
 from state.inspection.boot import BootState
 from state.inspection.events import Decoded
-from state.inspection.shapes import Columns, Shapes, learnable, shape_of
+from state.inspection.shapes import Columns, Shapes, shape_of
 from state.inspection.taken import Taken
 
 _CHUNK = 64
 """Lines that are read in full before learned shapes are tried again."""
+
+
+class Count(Protocol):
+    def __call__(self, lines: int, *, alive: bool = False) -> None:
+        """Passes lines; `alive` if they may be the newest boot's."""
+        ...
 
 
 @dataclass(slots=True)
@@ -26,14 +32,22 @@ class _Waiting:
 
 
 class Bulk:
-    """`feed` reads one line in full and says what it took, `count` passes lines, `speaks` tells an engine's own."""
+    """`feed` reads one line in full and says what it took, `count` passes lines.
+
+    `speaks` tells an engine's own lines, `silent` those that reading in full could not make say anything.
+    """
 
     def __init__(
-        self, feed: Callable[[bytes], Taken | None], count: Callable[[int], None], speaks: Callable[[bytes], bool]
+        self,
+        feed: Callable[[bytes], Taken | None],
+        count: Count,
+        speaks: Callable[[bytes], bool],
+        silent: Callable[[bytes], bool],
     ) -> None:
         self._feed = feed
         self._count = count
         self._speaks = speaks
+        self._silent = silent
         self._waiting = _Waiting((), 1, ())
         self._shapes = Shapes()
         self._boots: dict[bytes, BootState] = {}
@@ -52,6 +66,9 @@ class Bulk:
                 block = self._split(block, pattern.split(block))
 
     def _read(self, line: bytes) -> None:
+        if self._silent(line) and (self._shapes.full or not self._shapes.sighted(line)):
+            self._count(1)
+            return
         if self._speaks(line):
             self._flush()
         taken = self._feed(line)
@@ -63,15 +80,15 @@ class Bulk:
             self._shapes.forget()
             self._boots.clear()
         self._busy = taken.busy
-        if taken.at >= 0 and not taken.busy and taken.newest and self._shapes.sighted(taken.words):
+        if not self._shapes.full and self._shapes.sighted(taken.words) and taken.learnable:
             self._learn(line, taken)
 
     def _learn(self, line: bytes, taken: Taken) -> None:
-        if not learnable(taken.words, taken.events):
-            return
         record = next((event for event in taken.events if isinstance(event, Decoded)), None)
-        shape = shape_of(line, taken.at, taken.words, taken.slots(), record)
-        if shape is not None and (record is None or taken.boot is not None):
+        shape = shape_of(line, taken.at, taken.words, taken.slots(), record, mute=not taken.events)
+        if shape is not None:
+            shape = replace(shape, notices=taken.notices)
+        if shape is not None and (taken.boot is not None or not shape.tells):
             self._shapes.learn(shape, line)
             if taken.boot is not None:
                 self._boots[shape.pattern] = taken.boot
@@ -87,7 +104,7 @@ class Bulk:
         for index, text in enumerate(others):
             if not text:
                 continue
-            self._count(index - counted)
+            self._count(index - counted, alive=bool(self._boots))
             lines += index - counted
             counted = self._waiting.stop = index
             for line in text.split(b"\n")[:-1]:
@@ -96,7 +113,7 @@ class Bulk:
                 if self._busy or self._shapes.empty:
                     self._flush()
                     return block.split(b"\n", lines)[lines]
-        self._count(len(others) - 1 - counted)
+        self._count(len(others) - 1 - counted, alive=bool(self._boots))
         self._waiting.stop = len(others) - 1
         self._flush()
         return b""
@@ -111,6 +128,7 @@ class Bulk:
             for columns in waiting.records
             if (row := self._last_row(columns.mark, waiting.start, stop)) is not None
         ]
+        matched = [match for match in matched if not self._repeated(match[0], waiting.start, stop)]
         servers = {(id(self._boots[c.shape.pattern]), c.shape.record.group) for c, _ in matched if c.shape.record}
         if len(servers) == len(matched):
             for columns, _ in sorted(matched, key=lambda match: match[1]):
@@ -128,20 +146,30 @@ class Bulk:
         column = self._column(mark, start, stop)
         return next((start + i for i in range(len(column) - 1, -1, -1) if column[i] is not None), None)
 
+    def _repeated(self, columns: Columns, start: int, stop: int) -> bool:
+        """Notices are counted at once; whether the shape was one of notices."""
+        if columns.shape.record is None:
+            marks = self._column(columns.mark, start, stop)
+            self._boots[columns.shape.pattern].repeat(columns.shape.notices, len(marks) - marks.count(None))
+        return columns.shape.record is None
+
     def _in_order(self, records: Sequence[Columns], start: int, stop: int) -> None:
-        """One rank printed records of several shapes: runs of one shape are taken one after another."""
-        waiting = self._waiting
+        """One rank printed records of several shapes: those of the commonest one are cut where another one stands."""
+        rows = {columns.mark: self._rows(columns, start, stop) for columns in records}
+        main = max(records, key=lambda columns: len(rows[columns.mark]))
+        others = sorted(
+            ((row, columns) for columns in records if columns is not main for row in rows[columns.mark]),
+            key=itemgetter(0),
+        )
         begun = start
-        current: Columns | None = None
-        for row in range(start, stop):
-            at = row * waiting.step
-            of = next((columns for columns in records if waiting.parts[at + columns.mark] is not None), None)
-            if of is not None and of is not current:
-                if current is not None:
-                    self._hand_over(current, begun, row)
-                begun, current = row, of
-        if current is not None:
-            self._hand_over(current, begun, stop)
+        for row, columns in others:
+            self._hand_over(main, begun, row)
+            self._hand_over(columns, row, row + 1)
+            begun = row + 1
+        self._hand_over(main, begun, stop)
+
+    def _rows(self, columns: Columns, start: int, stop: int) -> list[int]:
+        return [start + at for at, mark in enumerate(self._column(columns.mark, start, stop)) if mark is not None]
 
     def _hand_over(self, columns: Columns, start: int, stop: int) -> None:
         shape, marks = columns.shape, self._column(columns.mark, start, stop)

@@ -1,7 +1,7 @@
 """Failures and notices of a boot: one entry a cause, repeats merged, consequences left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from state.inspection.report import Entry
 
@@ -22,6 +22,9 @@ class Entries:
     def add(self, code: str, text: str, line: int) -> None:
         known = self.by_code.get(code)
         self.by_code[code] = Entry(code, text, line, 1) if known is None else merged(known)
+
+    def repeat(self, code: str, count: int) -> None:
+        self.by_code[code] = replace(self.by_code[code], count=self.by_code[code].count + count)
 
     def __contains__(self, code: str) -> bool:
         return code in self.by_code

@@ -11,6 +11,7 @@ from state.inspection.incarnations import Incarnations
 from state.inspection.journal import ExportReader, looks_like_json, read_json
 from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
 from state.inspection.report import LogReport
+from state.inspection.silence import Silence, message_of
 from state.inspection.systemd import (
     is_job_line,
     read_compose,
@@ -24,6 +25,12 @@ from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, 
 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
 _SYSTEMD_HINTS = (b".service", b".scope")
+_OTHERS_WORDS = (
+    *_SYSTEMD_HINTS, b"Stopping", b"Stopped", b"exited with code", b"Killed process", b"Kill process", b"oom-kill",
+)  # fmt: skip
+"""One of them stands in every line of systemd, the kernel or compose that says something about a boot."""
+_OPEN_LINES = 256
+"""Lines for which an open traceback keeps everything from being passed over, counted from the last one of its own."""
 _MOST_SOURCES = 4096
 _Source = tuple[str, int | None, str, str]
 """Engine, PID, invocation, and container with the server in it: whose lines one reader follows."""
@@ -45,7 +52,9 @@ class LogReader:
         self._number = 0
         self._rest: list[bytes] = []
         self._taken: Taken | None = None
-        self._bulk = Bulk(self._feed, self._count, self._speaks)
+        self._bulk = Bulk(self._feed, self._count, self._speaks, self._silent)
+        self._silence: Silence | None = None
+        self._open_until = 0
         self._recognised = False
 
     @property
@@ -99,14 +108,28 @@ class LogReader:
     @staticmethod
     def _as_raw(taken: Taken | None, line: bytes) -> Taken | None:
         """With the place of the words in the raw line, where quotes may be escaped."""
-        if taken is None:
-            return None
+        if taken is None or taken.at < 0:
+            return taken
         raw = taken.words.replace(b'"', b'\\"') if line[:1] == b"{" else taken.words
         at = line.rfind(raw) if raw else -1
         return replace(taken, at=at, words=raw)
 
-    def _count(self, lines: int) -> None:
+    def _count(self, lines: int, *, alive: bool = False) -> None:
         self._number += lines
+        if alive and lines:
+            self._incarnations.boots[-1].last_line = self._number
+
+    def _silent(self, line: bytes) -> bool:
+        """Whether reading the line in full could show nothing; False in doubt."""
+        if self._number < self._open_until or self._export is not None or len(self._readings) != 1:
+            return False
+        reading = self._readings[0]
+        if self._silence is None:
+            if self._evidence[reading.name] < STRONG:
+                return False
+            self._silence = Silence((*reading.words, *_OTHERS_WORDS))
+        words = message_of(line) if line[:1] == b"{" else line
+        return words is not None and self._silence.of(words)
 
     def _speaks(self, line: bytes) -> bool:
         return any(reading.evidence(line) == STRONG for reading in self._readings)
@@ -165,15 +188,14 @@ class LogReader:
 
     def _take(self, prefix: Prefix, text: bytes, *, whole: bool) -> None:
         if is_kernel(prefix):
-            self._systemd(prefix, read_kernel_oom(text[:2000].decode("utf-8", "replace")))
+            events = tuple(read_kernel_oom(text[:2000].decode("utf-8", "replace")))
+            self._systemd(prefix, events)
+            self._say_taken(text, events)
             return
         if self._is_systemd(prefix, text):
             return
-        parts = segments(text)
-        for part in parts:
+        for part in segments(text):
             self._take_words(prefix, part, whole=whole)
-        if len(parts) > 1 and self._taken is not None:
-            self._taken = replace(self._taken, at=-1)
 
     def _is_systemd(self, prefix: Prefix, text: bytes) -> bool:
         """Whether the line was systemd's own, and if so what it said is done."""
@@ -184,7 +206,10 @@ class LogReader:
         words = text[:4000].decode("utf-8", "replace")
         if by_ident or speaks_of_unit(words) or (prefix.pid is None and is_job_line(words)):
             unit = speaks_of_unit(words)
-            self._systemd(prefix if prefix.unit else _about(prefix, unit), read_systemd(words))
+            events = tuple(read_systemd(words))
+            self._systemd(prefix if prefix.unit else _about(prefix, unit), events)
+            if unit is None and not events:
+                self._say_taken(text, events)
             return True
         ended = read_compose(words) if prefix is NO_PREFIX else None
         if ended is None:
@@ -210,20 +235,26 @@ class LogReader:
         clip = clipped(words)
         line = Line(clip, self._number, whole and clip is words, prefix.time)
         heard: tuple[_Source, Sequence[Located]] | None = None
-        busy = False
         for reading in self._candidates(clip):
             key = (reading.name, prefix.pid, prefix.invocation or "", f"{prefix.source}/{reading.stream(clip)}")
             reader = self._reader(key, reading)
             located = reader.read(line) if reader.busy or reading.worth(clip) else ()
-            busy = busy or reader.busy
+            if reader.busy:
+                self._open_until = self._number + _OPEN_LINES
             if located and (heard is None or self._evidence[reading.name] > self._evidence[heard[0][0]]):
                 heard = (key, located)
         boot = self._apply(heard[0], prefix, heard[1]) if heard is not None else None
-        if len(self._readings) == 1:
-            events = tuple(event for _, event in heard[1]) if heard is not None else ()
-            boots = self._incarnations.boots
-            newest = boot is not None and boot is boots[-1] if events else True
-            self._taken = Taken(0, words, events, boot, self._readings[0], busy, newest)
+        self._say_taken(words, tuple(event for _, event in heard[1]) if heard is not None else (), boot)
+
+    def _say_taken(self, words: bytes, events: tuple[Event, ...], boot: BootState | None = None) -> None:
+        """Of a line of several parts nothing can be said about lines like it."""
+        if len(self._readings) != 1:
+            return
+        newest = not events or (boot is not None and boot is self._incarnations.boots[-1])
+        before = self._taken
+        at, earlier = (0, ()) if before is None else (-1, before.events)
+        busy = self._number < self._open_until
+        self._taken = Taken(at, words, (*earlier, *events), boot, self._readings[0], busy, newest)
 
     def _reader(self, key: _Source, reading: Reading) -> LineReader:
         reader = self._readers.get(key)

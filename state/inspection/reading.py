@@ -63,6 +63,11 @@ class Reading(Protocol):
         """How surely the line is this engine's: NO_EVIDENCE, WEAK (may decide if nothing else does) or STRONG."""
         ...
 
+    @property
+    def words(self) -> Sequence[bytes]:
+        """One of them, in any case of letters, stands in every line that is worth reading or opens a traceback."""
+        ...
+
     def worth(self, line: bytes) -> bool:
         """Whether a line outside a traceback may say anything; must be quick, and may err towards True."""
         ...

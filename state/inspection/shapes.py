@@ -1,6 +1,6 @@
 """Shapes of lines that come by the million, learned from lines that were read in full.
 
-Lines that differ only in digits say the same, apart from the fields that an engine names. A learned line becomes a
+Lines that differ only in numbers say the same, apart from the fields that an engine names. A learned line becomes a
 pattern; all patterns together split a whole block of a file in one pass.
 """
 
@@ -8,21 +8,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from state.inspection.events import Alive, Decoded, Event, PidSeen, RoleSeen
-from state.inspection.signatures import may_fail
+from state.inspection.events import Decoded
 
 MOST_SHAPES = 64
 MOST_RECORDS = 16
 _SIGHTINGS = 3
 _MOST_SIGHTINGS = 8192
-_DIGITS = re.compile(rb"[0-9]+")
+_NUMBER = re.compile(
+    rb"(?<![0-9A-Za-z])(?:(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{2}(?::[0-9a-f]{2}){5,31})"
+    rb"|(?P<hex>[0-9a-f]{12,64}))(?![0-9A-Za-z])|[0-9]+"
+)
 _STATUS = re.compile(rb'" [0-9]{3}')
 _JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID)" ?: ?"[^"\\]*"')
+_JSON_OF_OTHERS = re.compile(
+    rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID|_PID|SYSLOG_PID|_AUDIT_\w+|_SYSTEMD_[A-Z_]+|SYSLOG_RAW)"'
+    rb' ?: ?"[^"\\]*"'
+)
+_TAG = re.compile(rb"(?P<host> [^\s:\[\]]{1,255} )(?P<ident>[^\s:\[\]]{1,64})\[\d{1,10}\]: ?\Z")
 _STAMP = re.compile(
     rb"((?:[\w.-]{1,128} +\| )?)"
     rb"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)"
 )
-_UNSURE = (b"GB", b"GiB", b"SIMULATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +42,37 @@ class Slot:
 
 
 def digit_slots(words: bytes, start: int = 0, end: int | None = None) -> list[Slot]:
-    """Every run of digits in part of a line; an HTTP status is no such run, for it means something."""
+    """Every number in part of a line, ids included; an HTTP status is no such number, for it means something."""
     kept = {found.start() + 2 for found in _STATUS.finditer(words)}
     stop = len(words) if end is None else end
     return [
-        Slot(found.start(), found.end(), b"[0-9]++")
-        for found in _DIGITS.finditer(words, start, stop)
+        Slot(found.start(), found.end(), _number_like(found))
+        for found in _NUMBER.finditer(words, start, stop)
         if found.start() not in kept
     ]
 
 
+def _number_like(found: re.Match[bytes]) -> bytes:
+    if found["id"]:
+        return b"[0-9a-f:-]{%d}" % len(found[0])
+    return b"[0-9a-f]{%d}" % len(found[0]) if found["hex"] else b"[0-9]++"
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One learned line as pieces of a pattern, each with the field that it captures or an empty name."""
+    """One learned line as pieces of a pattern, each with the field that it captures or an empty name.
+
+    `record` is what its decode record has in common with the others, `notices` are the codes that it repeats.
+    """
 
     pieces: tuple[tuple[bytes, str], ...]
     record: Decoded | None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether matches have to be handed over to a boot."""
+        return self.record is not None or bool(self.notices)
 
     @property
     def pattern(self) -> bytes:
@@ -67,47 +88,49 @@ class Columns:
     fields: Mapping[str, int]
 
 
-def learnable(words: bytes, events: Sequence[Event]) -> bool:
-    """Whether digits alone cannot change what the line means, fields aside."""
-    if any(mark in words for mark in _UNSURE) or may_fail(words) or len(words) > 2000:
-        return False
-    decoded = [event for event in events if isinstance(event, Decoded)]
-    if not all(isinstance(event, Alive | Decoded | PidSeen | RoleSeen) for event in events):
-        return False
-    return not decoded or (decoded[0].has_acceptance is not None and decoded[0].tokens != 0)
+def shape_of(
+    line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: Decoded | None, *, mute: bool = False
+) -> Shape | None:
+    """The shape of a whole line whose words begin at `at`; None where its slots overlap.
 
-
-def shape_of(line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: Decoded | None) -> Shape | None:
-    """The shape of a whole line whose words begin at `at`; None where its slots overlap."""
-    pieces = [(_head(line[:at]), "")]
+    A `mute` line showed nothing, so that nothing depends on the process that wrote it.
+    """
+    pieces = [(piece, "") for piece in _head(line[:at], mute=mute)]
     end = 0
     for slot in sorted(slots, key=lambda slot: slot.start):
         if slot.start < end:
             return None
         pieces += [(re.escape(words[end : slot.start]), ""), (slot.pattern, slot.field)]
         end = slot.end
-    pieces += [(re.escape(words[end:]), ""), (_tail(line[at + len(words) :]), "")]
-    return Shape(tuple(piece for piece in pieces if piece[0]), record)
+    pieces += [(re.escape(words[end:]), ""), (_tail(line[at + len(words) :], mute=mute), "")]
+    kept = ((pattern, name if record is not None else "") for pattern, name in pieces if pattern)
+    return Shape(tuple(kept), record)
 
 
-def _head(head: bytes) -> bytes:
+def _head(head: bytes, *, mute: bool) -> tuple[bytes, ...]:
+    """What stands before the words, in the pieces that lines of different programs share."""
     if head[:1] == b"{":
-        return _json_part(head)
+        return (_json_part(head, mute=mute),)
     found = _STAMP.match(head)
     if found is None:
-        return re.escape(head)
-    return re.escape(found[1]) + b".{%d}" % len(found[2]) + re.escape(head[found.end() :])
+        return (re.escape(head),)
+    rest = head[found.end() :]
+    stamp, tag = re.escape(found[1]) + b".{%d}" % len(found[2]), _TAG.match(rest)
+    if tag is None:
+        return stamp, re.escape(rest)
+    number = rb"[0-9]++" if mute else re.escape(rest[tag.end("ident") + 1 : rest.rindex(b"]")])
+    return stamp, re.escape(tag["host"]), re.escape(tag["ident"]) + rb"\[", number, re.escape(rest[rest.rindex(b"]") :])
 
 
-def _tail(tail: bytes) -> bytes:
-    return _json_part(tail) if tail[:1] == b'"' else re.escape(tail)
+def _tail(tail: bytes, *, mute: bool) -> bytes:
+    return _json_part(tail, mute=mute) if tail[:1] == b'"' else re.escape(tail)
 
 
-def _json_part(part: bytes) -> bytes:
+def _json_part(part: bytes, *, mute: bool) -> bytes:
     """JSON around the message, with the fields that differ from record to record left open."""
     pieces: list[bytes] = []
     end = 0
-    for found in _JSON_VARYING.finditer(part):
+    for found in (_JSON_OF_OTHERS if mute else _JSON_VARYING).finditer(part):
         name = part[found.start() : found.end()].rsplit(b'"', 2)[0]
         pieces += [re.escape(part[end : found.start()]), re.escape(name), rb'"[^"\\]*+"']
         end = found.end()
@@ -126,10 +149,10 @@ class Shapes:
         self.step = 1
 
     def sighted(self, words: bytes) -> bool:
-        """Counts a sighting of words that differ only in digits; whether there were enough to learn the shape."""
+        """Counts a sighting of words that differ only in numbers; whether there were enough to learn the shape."""
         if len(self._sightings) >= _MOST_SIGHTINGS:
             self._sightings.clear()
-        key = words.translate(None, b"0123456789")
+        key = words.translate(None, b"0123456789abcdef")
         count = self._sightings[key] = self._sightings.get(key, 0) + 1
         return count >= _SIGHTINGS
 
@@ -137,7 +160,7 @@ class Shapes:
         """The shape is used from now on, if it takes the line that it was made of."""
         if shape.pattern in self._shapes or len(self._shapes) >= MOST_SHAPES:
             return
-        if shape.record is not None and sum(s.record is not None for s in self._shapes.values()) >= MOST_RECORDS:
+        if shape.tells and sum(known.tells for known in self._shapes.values()) >= MOST_RECORDS:
             return
         if re.fullmatch(shape.pattern, line) is not None:
             self._shapes[shape.pattern] = shape
@@ -146,6 +169,10 @@ class Shapes:
     @property
     def empty(self) -> bool:
         return not self._shapes
+
+    @property
+    def full(self) -> bool:
+        return len(self._shapes) >= MOST_SHAPES
 
     def forget(self) -> None:
         """Boots have changed: which boot a line belongs to has to be found out anew."""
@@ -159,7 +186,7 @@ class Shapes:
 
     def _compile(self) -> None:
         self._dirty = False
-        ordered = sorted(self._shapes.values(), key=lambda shape: shape.record is None)
+        ordered = sorted(self._shapes.values(), key=lambda shape: not shape.tells)
         tree = _Tree()
         lines = tree.add([(shape, 0) for shape in ordered], {})
         self.records, self.step = tuple(tree.records), tree.groups + 1
@@ -188,13 +215,13 @@ class _Tree:
 
     def _branch(self, piece: tuple[bytes, str], rest: list[tuple[Shape, int]], fields: Mapping[str, int]) -> bytes:
         pattern, name = piece
-        if name and any(shape.record is not None for shape, _ in rest):
+        if name:
             self.groups += 1
             return b"(" + pattern + b")" + self.add(rest, {**fields, name: self.groups})
         return pattern + self.add(rest, fields)
 
     def _end(self, shape: Shape, fields: Mapping[str, int]) -> bytes:
-        if shape.record is None:
+        if not shape.tells:
             return b""
         self.groups += 1
         self.records.append(Columns(shape, self.groups, fields))

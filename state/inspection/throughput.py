@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 
 from state.inspection.events import Decoded
 from state.inspection.report import Queue, Throughput
@@ -23,6 +24,12 @@ class _Rank:
     high: float = 0.0
     running: int | None = None
     queued: int | None = None
+
+    def drain(self, clocks: Sequence[bytes]) -> None:
+        """Records at the end of a burst: they end a gap and are not counted."""
+        self.begun = True
+        if clocks:
+            self.last_time = seconds_of(clocks[-1])
 
     def take(self, speeds: list[float], clocks: Sequence[bytes]) -> None:
         """Speeds in order with their clocks, if they have any; the first of each burst is left out."""
@@ -56,11 +63,17 @@ def seconds_of(clock: bytes) -> float:
     return _minute(clock[:16]) + int(clock[17:])
 
 
+_TENS = itemgetter(slice(18))
+"""`2026-10-03 11:20:4`: a clock without its last digit."""
+
+
 def _gaps(clocks: Sequence[bytes]) -> list[int]:
-    """Where a burst begins; few clocks differ, so the distinct ones are looked at first."""
-    distinct = [seconds_of(clock) for clock in dict.fromkeys(clocks)]
-    if all(0 <= b - a <= GAP_S for a, b in pairwise(distinct)):
-        return []
+    """Where a burst begins. Clocks in order whose tens of seconds follow closely have no gap among them."""
+    tens = list(map(_TENS, clocks))
+    if tens == sorted(tens):
+        starts = [seconds_of(ten + b"0") for ten in dict.fromkeys(tens)]
+        if all(b - a + 9 <= GAP_S for a, b in pairwise(starts)):
+            return []
     times = [seconds_of(clock) for clock in clocks]
     return [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]
 
@@ -84,7 +97,7 @@ class Load:
         self._throughput(rank, record)
 
     def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
-        """The same for many records of one rank, none of them a drain tail."""
+        """The same for many records of one rank, either all of them drain tails or none."""
         rank = self.ranks.get(like.group)
         if rank is None:
             rank = self.ranks[like.group] = _Rank(like.member)
@@ -95,7 +108,9 @@ class Load:
         if queued := columns.get("queued"):
             rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
         speeds = columns.get("throughput")
-        if speeds:
+        if speeds and like.tokens == 0:
+            rank.drain(columns.get("clock", ()))
+        elif speeds:
             rank.take(list(map(float, speeds)), columns.get("clock", ()))
 
     @staticmethod

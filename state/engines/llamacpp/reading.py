@@ -47,6 +47,7 @@ _SPEC = "llamacpp:spec_decode_num_"
 
 class LlamaReading:
     name = "llamacpp"
+    words = _WORTH
 
     def line_reader(self) -> LlamaLines:
         return LlamaLines()

@@ -153,6 +153,7 @@ _STRICT = {
     b"output throughput (token/s)": b"",
 }
 """Fields that only mean nothing in these forms; a record with one of the empty ones is always read in full."""
+_TOKENS = (b"#token", b"#full token")
 
 
 def batch_slots(line: bytes) -> list[Slot]:
@@ -173,6 +174,8 @@ def _slot(found: re.Match[bytes], named: set[str]) -> Slot:
     place = found.start("value"), found.end("value")
     if name.endswith(b"usage"):
         return Slot(*place, b"0\\.(?:[0-8][0-9]|9[0-7])")
+    if name in _TOKENS and value == b"0":
+        return Slot(*place, b"0")
     if name in _STRICT:
         return Slot(*place, _STRICT[name] or re.escape(value))
     field, pattern = _CAPTURED.get(name, ("", b"[0-9]++(?:\\.[0-9]++)?"))

@@ -52,6 +52,7 @@ _WORTH = (
 
 class SglangReading:
     name = "sglang"
+    words = (*_WORTH, *ADJUSTMENT_WORDS)
 
     def line_reader(self) -> SglangLines:
         return SglangLines()

@@ -43,6 +43,7 @@ _WORTH = (
 
 class VllmReading:
     name = "vllm"
+    words = _WORTH
 
     def line_reader(self) -> VllmLines:
         return VllmLines()

@@ -82,7 +82,8 @@ class PrefectHome:
         os.environ.update(settings | {"PREFECT_LOGGING_LEVEL": "CRITICAL"})
         with (self.home / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _SERVER, str(os.getpid()), "server", "start", "--host", "127.0.0.1", "--port", str(self.port),
+                sys.executable, "-c", _SERVER, str(os.getpid()),
+                "server", "start", "--host", "127.0.0.1", "--port", str(self.port),
                 stdin=DEVNULL, stdout=log, stderr=STDOUT, start_new_session=True, env={**os.environ, **settings},
             )  # fmt: skip
 

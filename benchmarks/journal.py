@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # lines of logs are shown whole
 """A synthetic journal of any size: one machine, two boots of an SGLang server, and everything else that such a journal has.
 
 The shares follow a busy server: access lines, prefill and decode records, request noise of the engine, and other

@@ -68,9 +68,10 @@ def _head(stream: IO[bytes]) -> bytes:
 
 
 def _blocks(head: bytes, stream: IO[bytes]) -> Iterator[bytes]:
+    """Blocks that end with a line, unless the line is very long."""
     yield head
     while block := stream.read(_BLOCK):
-        yield block
+        yield block + stream.readline(_BLOCK)
 
 
 def _read_log(head: bytes, stream: IO[bytes], engine: str) -> Report | None:

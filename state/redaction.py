@@ -55,6 +55,9 @@ _RULES: tuple[re.Pattern[bytes], ...] = tuple(
 _HINT = re.compile(
     rb"key|token|secret|passw|passphrase|credential|authorization|bearer|://|hf_|sk-|gh[pousr]_", re.IGNORECASE
 )
+_WORDS = re.compile(rb"[^\s'\",\\]+")
+_SHORTEST = 6
+"""Characters of a value that is looked for by itself; a shorter one may stand anywhere."""
 _SECRET_NAME = re.compile(rb"(?:.*[_-])?" + _WORD + rb"$", re.IGNORECASE)
 
 
@@ -70,6 +73,18 @@ def redact_bytes(data: bytes) -> bytes:
     for rule in _RULES:
         data = rule.sub(_hide, data)
     return data
+
+
+def secret_values(text: str) -> frozenset[str]:
+    """The values that `redact` replaces in `text`, to be taken out of what was made of its pieces."""
+    data = text.encode("utf-8", "surrogatepass")
+    found: set[bytes] = set()
+    if _HINT.search(data) is not None:
+        for rule in _RULES:
+            for match in rule.finditer(data):
+                found.update(_WORDS.findall(match[0][len(match["keep"]) :]))
+            data = rule.sub(_hide, data)
+    return frozenset(value.decode("utf-8", "replace") for value in found if len(value) >= _SHORTEST)
 
 
 def is_secret_name(name: str) -> bool:

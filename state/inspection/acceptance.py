@@ -119,9 +119,9 @@ class Acceptance:
                 self.definition.add(length, rate)
         self._count(record.accepted, record.drafted)
 
-    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
-        """The same for many records of one shape, none of them a drain tail."""
-        lengths, rates = columns.get("length"), columns.get("rate")
+    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], drained: Sequence[int] = ()) -> None:
+        """The same for many records of one shape; those at the places of `drained` are drain tails."""
+        lengths, rates = _without(columns.get("length"), drained), _without(columns.get("rate"), drained)
         if not lengths and not rates:
             return
         self.samples += len(lengths or rates or ())
@@ -215,6 +215,15 @@ class Acceptance:
 
     def per_position(self) -> tuple[float, ...] | None:
         return tuple(_round(figures.mean) for figures in self.positions) or None
+
+
+def _without(shown: Sequence[bytes] | None, places: Sequence[int]) -> Sequence[bytes] | None:
+    if not shown or not places:
+        return shown
+    kept = list(shown)
+    for place in reversed(places):
+        del kept[place]
+    return kept
 
 
 def drafts_per_step(configured: Configured) -> int | None:

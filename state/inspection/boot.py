@@ -168,9 +168,10 @@ class BootState:
         self.graph_records += count if like.graphs is True else 0
         self.without_graph += count if like.graphs is False else 0
         self.decoded_without = self.decoded_without or like.has_acceptance is False
-        self.load.add_many(like, columns)
-        if like.has_acceptance and like.tokens != 0:
-            self.acceptance.add_many(like, columns)
+        drained = [at for at, tokens in enumerate(columns.get("tokens", ())) if tokens == b"0"]
+        self.load.add_many(like, columns, drained)
+        if like.has_acceptance:
+            self.acceptance.add_many(like, columns, drained)
 
     def _drafted(self, window: Drafted, line: int) -> None:
         self.alive = True

@@ -89,7 +89,9 @@ class LogReader:
         if not whole:
             self._rest.append(block)
             return
-        lines = b"".join((*self._rest, block[:whole]))
+        lines = block[:whole]
+        if self._rest:
+            lines = b"".join((*self._rest, lines))
         self._rest = [block[whole:]] if whole < len(block) else []
         self._bulk.take(lines)
 

@@ -25,25 +25,19 @@ class _Rank:
     running: int | None = None
     queued: int | None = None
 
-    def drain(self, clocks: Sequence[bytes]) -> None:
-        """Records at the end of a burst: they end a gap and are not counted."""
-        self.begun = True
-        if clocks:
-            self.last_time = seconds_of(clocks[-1])
-
-    def take(self, speeds: list[float], clocks: Sequence[bytes]) -> None:
-        """Speeds in order with their clocks, if they have any; the first of each burst is left out."""
+    def take(self, speeds: list[float], clocks: Sequence[bytes], drained: Sequence[int]) -> None:
+        """Speeds in order with their clocks, if they have any; the first of each burst and drain tails are left out."""
         begins = seconds_of(clocks[0]) if clocks else None
         first = not self.begun or (
             begins is not None and self.last_time is not None and begins - self.last_time > GAP_S
         )
         self.begun = True
+        left_out = {*drained, *([0] if first else [])}
         if clocks:
-            for index in reversed(_gaps(clocks)):
-                del speeds[index]
+            left_out.update(_gaps(clocks))
             self.last_time = seconds_of(clocks[-1])
-        if first:
-            del speeds[0]
+        for place in sorted(left_out, reverse=True):
+            del speeds[place]
         if speeds:
             self.count += len(speeds)
             self.total += sum(speeds)
@@ -96,8 +90,8 @@ class Load:
             rank.queued = max(rank.queued or 0, record.queued)
         self._throughput(rank, record)
 
-    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]]) -> None:
-        """The same for many records of one rank, either all of them drain tails or none."""
+    def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], drained: Sequence[int] = ()) -> None:
+        """The same for many records of one rank; those at the places of `drained` are drain tails."""
         rank = self.ranks.get(like.group)
         if rank is None:
             rank = self.ranks[like.group] = _Rank(like.member)
@@ -108,10 +102,8 @@ class Load:
         if queued := columns.get("queued"):
             rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
         speeds = columns.get("throughput")
-        if speeds and like.tokens == 0:
-            rank.drain(columns.get("clock", ()))
-        elif speeds:
-            rank.take(list(map(float, speeds)), columns.get("clock", ()))
+        if speeds:
+            rank.take(list(map(float, speeds)), columns.get("clock", ()), drained)
 
     @staticmethod
     def _throughput(rank: _Rank, record: Decoded) -> None:

@@ -1,14 +1,15 @@
 """Reading a unit file as systemd would: lines joined, lists reset, words split, specifiers and variables resolved."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from state.inspection.engines import READINGS
 from state.inspection.report import Unit, UnitReport
 from state.inspection.unit_arguments import arguments_of
 from state.inspection.unit_findings import find_all
 from state.inspection.unit_words import resolve_specifiers, seconds_of, specifiers, split_words, substitute
-from state.redaction import REDACTED, is_secret_name, redact, redact_argv
+from state.redaction import REDACTED, is_secret_name, redact, redact_argv, secret_values
 
 _PREFIXES = "@-:+!|"
 
@@ -72,7 +73,28 @@ def read_unit(text: str, name: str | None = None) -> UnitReport:
     """The report of a unit file; secrets in argv and environment are replaced."""
     parsed = parse_unit(text, name)
     engine, arguments = _engine(parsed)
-    return UnitReport(unit=_shown(parsed), engine=engine, arguments=arguments, findings=find_all(parsed, engine))
+    secrets = frozenset[str]().union(*(secret_values(f"{d.name}={d.value}") for d in parsed.directives))
+    shown = _shown(parsed)
+    return UnitReport(
+        unit=replace(shown, **{known.name: _without(secrets, getattr(shown, known.name)) for known in fields(shown)}),
+        engine=engine,
+        arguments=_without(secrets, arguments),
+        findings=tuple(replace(entry, text=_without(secrets, entry.text)) for entry in find_all(parsed, engine)),
+    )
+
+
+def _without(secrets: frozenset[str], value: Any) -> Any:
+    """`value` without the secrets, which quoting or splitting may have hidden from a look at single words."""
+    match value:
+        case str():
+            for secret in secrets:
+                value = value.replace(secret, REDACTED)
+            return value
+        case Mapping():
+            return {key: _without(secrets, item) for key, item in value.items()}
+        case tuple() | list():
+            return type(value)(_without(secrets, item) for item in value)
+    return value
 
 
 def _directives(text: str) -> list[Directive]:
@@ -139,7 +161,6 @@ def _engine(unit: ParsedUnit) -> tuple[str | None, dict[str, object]]:
 
 
 def _shown(unit: ParsedUnit) -> Unit:
-    directory = unit.value("WorkingDirectory")
     return Unit(
         exec_start=tuple(redact_argv(argv) for argv in unit.exec_start),
         environment={
@@ -148,7 +169,7 @@ def _shown(unit: ParsedUnit) -> Unit:
         },
         environment_files=unit.environment_files,
         user=unit.value("User"),
-        working_directory=directory,
+        working_directory=unit.value("WorkingDirectory"),
         restart=unit.value("Restart"),
         kill_mode=unit.value("KillMode"),
         type=unit.value("Type"),

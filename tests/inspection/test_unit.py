@@ -160,3 +160,19 @@ def test_a_sound_unit_has_no_findings() -> None:
 def test_lines_are_those_of_the_file() -> None:
     report = read_unit("[Unit]\nDescription=x\n\n[Service]\n" + START + " \\\n  --port 3\nKillMode=none\n", "a.service")
     assert [(f.code, f.line) for f in report.findings] == [("leaves-processes", 7)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("Authorization: Bearer {}", id="header-in-three-words"),
+        pytest.param("(b'authorization', b'Bearer {}')", id="header-as-bytes"),
+        pytest.param("'--api-key', '{}'", id="argv-as-a-list"),
+        pytest.param("{{'env': {{'HF_TOKEN': '{}'}}}}", id="nested-dict"),
+        pytest.param('"api_key": "{}"', id="json"),
+    ],
+)
+def test_quotes_that_splitting_takes_away_hide_no_secret(words: str) -> None:
+    shown = words.format("Zq7-planted.9f3KxW2vB8")
+    report = service(f"{START} {shown}", f"Environment={shown}", f"WorkingDirectory=rel/{shown}", f"Foo={shown}")
+    assert "Zq7-planted" not in str(report)

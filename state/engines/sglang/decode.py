@@ -139,13 +139,13 @@ _VALUE = re.compile(rb"(?P<name>[#A-Za-z][^:,]{0,60}?): (?P<value>\d+(?:\.\d+)?)
 _CAPTURED = {
     b"#running-req": ("running", b"[0-9]++"),
     b"#queue-req": ("queued", b"[0-9]++"),
+    b"#token": ("tokens", b"[0-9]++"),
+    b"#full token": ("tokens", b"[0-9]++"),
     b"accept len": ("length", b"[1-9][0-9]*+\\.[0-9]++"),
     b"accept rate": ("rate", b"(?:0\\.[0-9]++|1\\.0++)"),
     b"gen throughput (token/s)": ("throughput", b"[0-9]++\\.[0-9]++"),
 }
 _STRICT = {
-    b"#token": b"[1-9][0-9]*+",
-    b"#full token": b"[1-9][0-9]*+",
     b"#retracted-req": b"0++",
     b"#accepted": b"",
     b"#draft": b"",
@@ -153,7 +153,6 @@ _STRICT = {
     b"output throughput (token/s)": b"",
 }
 """Fields that only mean nothing in these forms; a record with one of the empty ones is always read in full."""
-_TOKENS = (b"#token", b"#full token")
 
 
 def batch_slots(line: bytes) -> list[Slot]:
@@ -165,21 +164,20 @@ def batch_slots(line: bytes) -> list[Slot]:
         clock.append(Slot(stamp.start(2), stamp.end(2), b"\\.[0-9]++"))
     if b" batch" not in line[start : start + 16]:
         return [*clock, *digit_slots(line, start)]
+    plain = b"#token: " in line
     named: set[str] = set()
-    return [*clock, *(_slot(found, named) for found in _VALUE.finditer(line, start))]
+    return [*clock, *(_slot(found, named, plain=plain) for found in _VALUE.finditer(line, start))]
 
 
-def _slot(found: re.Match[bytes], named: set[str]) -> Slot:
+def _slot(found: re.Match[bytes], named: set[str], *, plain: bool) -> Slot:
     name, value = found["name"].strip(), found["value"]
     place = found.start("value"), found.end("value")
     if name.endswith(b"usage"):
         return Slot(*place, b"0\\.(?:[0-8][0-9]|9[0-7])")
-    if name in _TOKENS and value == b"0":
-        return Slot(*place, b"0")
     if name in _STRICT:
         return Slot(*place, _STRICT[name] or re.escape(value))
     field, pattern = _CAPTURED.get(name, ("", b"[0-9]++(?:\\.[0-9]++)?"))
-    if field in named:
+    if field in named or (plain and name == b"#full token"):
         field = ""
     named.add(field)
     return Slot(*place, pattern, field)

@@ -131,7 +131,7 @@ REFUSALS = [
         another_device_in_the_group,
         {},
         {},
-        r"gpus: IOMMU group \d+ of 0000:81:00\.0 also holds 0000:82:00\.0, which hypervisor would lose",
+        r"gpus: IOMMU group \d+ of 0000:81:00\.0 also holds 0000:82:00\.0.*, which hypervisor would lose",
         id="a-disk-in-the-gpu-s-group",
     ),
 ]

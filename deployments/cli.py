@@ -219,12 +219,15 @@ def check(as_json: AsJson = False) -> None:
 def up(
     count: Annotated[int, typer.Option("--count", min=1, help="How many are to run.")] = 1,
     install: Annotated[bool, typer.Option("--install", help="Install missing Debian packages with apt-get.")] = False,
+    pci: Annotated[bool, typer.Option("--pci", help="One virtual machine with PCI functions and an IOMMU.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Boot container hosts with a systemd, journald and sshd of their own, a stand-in engine running on each."""
     from deployments import lab as commands
+    from deployments import lab_vm
 
-    run(commands.up(console(), count, install=install, as_json=as_json))
+    virtual = lab_vm.up(console(), as_json=as_json) if pci else None
+    run(virtual or commands.up(console(), count, install=install, as_json=as_json))
 
 
 @lab.command()

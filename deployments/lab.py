@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from deployments import lab_vm
 from deployments.run import print_json
 from state.errors import StepFailed
 from tasks.lab import container, lab, needs
@@ -31,7 +32,10 @@ async def up(console: Console, count: int, *, install: bool, as_json: bool) -> i
 
 def down(console: Console, names: Sequence[str], *, as_json: bool) -> int:
     """End the named hosts, or all, and clear away what crashed ones left."""
-    ended = [host.name for host in lab.down(names)]
+    containers = [name for name in names if not lab_vm.is_vm(name)]
+    machines = [name for name in names if lab_vm.is_vm(name)]
+    ended = [host.name for host in lab.down(containers)] if containers or not names else []
+    ended += [host.name for host in lab_vm.down(machines)] if machines or not names else []
     if as_json:
         print_json(ended)
     else:
@@ -42,13 +46,14 @@ def down(console: Console, names: Sequence[str], *, as_json: bool) -> int:
 def status(console: Console, *, as_json: bool) -> int:
     hosts = recorded()
     if as_json:
-        print_json([_json(host) for host in hosts])
+        print_json([*(_json(host) for host in hosts), *lab_vm.listed()])
         return 0
     for host in hosts:
         state = "runs" if container.alive(host) else "does not run: `interlock lab down` clears it away"
         console.print(f"{host.name}  {host.address}  {state}")
         if container.alive(host):
             console.print(f"  INTERLOCK_SSH_KEY={host.key} interlock apply {host.manifest}", soft_wrap=True)
+    lab_vm.show(console)
     if not hosts:
         console.print("there is no container host: `interlock lab up` brings one up")
     return 0
@@ -56,6 +61,8 @@ def status(console: Console, *, as_json: bool) -> int:
 
 def ssh(name: str, argv: Sequence[str]) -> int:
     """Become the OpenSSH client, logged in as interlock's own user. Raises NotFound, StepFailed."""
+    if lab_vm.is_vm(name):
+        lab_vm.ssh(name, argv)
     host = lab.find(name)
     if not container.alive(host):
         raise StepFailed("lab-ssh", f"{name} does not run", hint="`interlock lab down` clears it away")

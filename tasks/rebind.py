@@ -59,6 +59,8 @@ async def rebind(host: Host, step: RebindGpus, fence: Fence, key: str) -> dict[s
     moved: list[DriverMove] = []
     for move in todo:
         try:
+            if moved:
+                await _refuse_holders(host, [move])  # again: somebody may have opened it since
             await _move(work, move)
         except (StepFailed, ArgvFailed, DeadlineExceeded) as failed:
             raise await _undone(work, [*moved, move], failed) from failed
@@ -90,7 +92,6 @@ async def address_map(host: Host, moves: Sequence[DriverMove]) -> Map:
 
 
 async def _move(work: _Work, move: DriverMove) -> None:
-    await _refuse_holders(work.host, [move])  # again: somebody may have opened it since
     await _run(work, move, "move")
     driver = await _driver(work.host, move.address)
     if _is_on(driver, move.after, move):

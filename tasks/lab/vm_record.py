@@ -42,6 +42,10 @@ class VmHost:
         return self.folder / "qmp"
 
     @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
     def spec(self) -> HostSpec:
         return HostSpec(address="127.0.0.1", port=self.port, user=USER, become="sudo", host_key=self.host_key)
 
@@ -56,6 +60,7 @@ class VmHost:
         return replace(self, pid=pid)
 
     def write(self) -> None:
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {self.host_key}\n", encoding="utf-8")
         (self.folder / "host.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     def last_lines(self) -> str:

@@ -1,0 +1,179 @@
+"""GPU rebinding on a real kernel with an IOMMU; network cards stand in for the GPUs.
+
+The hypervisor is a virtual machine, the service runs on a practice host: two hosts in one rollout.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from state.errors import ArgvFailed, Refused, StepFailed
+from state.rollout import Rollout
+from state.steps import DriverMove, RebindGpus
+from tasks import rebind
+from tasks.argv import WRITE_VALUE, quarantine, rebind_unit
+from tasks.hosts.port import Argv
+from tasks.hosts.ssh import SshHost
+from tasks.iommu import switch_domain
+from tasks.lab import vm_lab
+from tasks.lab.vm import BRIDGE, MIXED, PAIR, SINGLES, UNRELATED
+from tasks.lab.vm_record import VmHost
+from tasks.mark import mark
+from tasks.script import render_sequence
+from tasks.sequence import Fence
+from tasks.timer import MOVE_TIMEOUT_S, rebinding
+from tests.lab.virtual import Machine, paired
+from tests.practice.kernel_refusals import REFUSALS
+
+pytestmark = pytest.mark.lab
+ONE, TWO, THREE = SINGLES
+FENCE = Fence("practice", 7)
+
+
+@pytest.fixture(scope="module")
+def known() -> Iterator[VmHost]:
+    """One machine for all tests here; it ends with them, or with their process."""
+    host = asyncio.run(vm_lab.up(tied=True))
+    yield host
+    vm_lab.down_one(host)
+
+
+@pytest.fixture
+async def machine(known: VmHost) -> AsyncIterator[Machine]:
+    made = Machine(known, SshHost(known.name, known.login()), SshHost(known.name, known.login("root")))
+    try:
+        await made.reset()
+        yield made
+    finally:
+        await made.host.aclose()
+        await made.backdoor.aclose()
+
+
+def end(rollout: Rollout) -> tuple[str, str]:
+    assert rollout.concluded is not None
+    return rollout.concluded.outcome, rollout.concluded.summary
+
+
+async def test_two_devices_go_to_a_guest_and_come_back(machine: Machine, tmp_path: Path) -> None:
+    async with paired(machine, tmp_path) as pair:
+        ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE, TWO], "e1000e": [THREE]})
+        assert end(ended)[0] == "promoted", end(ended)
+        assert await machine.drivers(*SINGLES) == ["vfio-pci", "vfio-pci", "e1000e"]
+        assert facts["before"] == {ONE: {"driver": "e1000e"}, TWO: {"driver": "e1000e"}}
+        assert facts["after"] == {ONE: {"driver": "vfio-pci"}, TWO: {"driver": "vfio-pci"}}
+        ended, (facts,) = await pair.roll_out({"e1000e": [ONE, TWO, THREE]})
+        assert end(ended)[0] == "promoted", end(ended)
+        assert await machine.drivers(*SINGLES) == ["e1000e"] * 3
+        assert [line for line in facts["kernel"] if f"e1000e {ONE}" in line]
+        assert await pair.serves()
+
+
+async def test_a_third_device_that_is_held_takes_the_set_back(machine: Machine, tmp_path: Path) -> None:
+    """Somebody opens it when the first has moved: nothing could be known of it before the service stopped."""
+    await machine.move(THREE, "vfio-pci")
+    group = await machine.group(THREE)
+    await machine.hold(THREE, once=ONE, how="group")
+    async with paired(machine, tmp_path) as pair:
+        outcome, summary = end((await pair.roll_out({"vfio-pci": [ONE, TWO], "e1000e": [THREE]}))[0])
+        assert outcome == "rolled-back", summary
+        assert re.search(rf"{THREE}: PID \d+ holds /dev/vfio/{group} \(\S*python3 /root/hold\.py {THREE}", summary)
+        assert f"moved back: {TWO}, {ONE}" in summary
+        assert await machine.drivers(*SINGLES) == ["e1000e", "e1000e", "vfio-pci"]
+        assert await pair.serves()
+
+
+async def test_a_device_that_a_guest_has_is_refused_before_the_stop(machine: Machine, tmp_path: Path) -> None:
+    await machine.move(THREE, "vfio-pci")
+    await machine.hold(THREE, once=THREE, how="device")
+    async with paired(machine, tmp_path) as pair:
+        outcome, summary = end((await pair.roll_out({"vfio-pci": [ONE], "e1000e": [THREE]}))[0])
+        assert outcome == "refused", summary
+        assert re.search(rf"{THREE} on hypervisor is in use: PID \d+ holds .*/dev/vfio/\d+", summary), summary
+        assert await machine.drivers(ONE, THREE) == ["e1000e", "vfio-pci"]
+
+
+async def test_a_device_goes_with_its_other_function(machine: Machine, tmp_path: Path) -> None:
+    device, companion = PAIR
+    async with paired(machine, tmp_path) as pair:
+        ended, _ = await pair.roll_out({"vfio-pci": [device]})
+        assert end(ended)[0] == "promoted", end(ended)
+        assert await machine.drivers(device, companion) == ["vfio-pci", "vfio-pci"]
+        ended, _ = await pair.roll_out({"e1000e": [device]})
+        assert end(ended)[0] == "promoted", end(ended)
+        assert await machine.drivers(device, companion) == ["e1000e", "snd_hda_intel"]
+
+
+async def test_a_group_with_another_device_is_refused_by_its_name(machine: Machine, tmp_path: Path) -> None:
+    async with paired(machine, tmp_path) as pair:
+        outcome, summary = end((await pair.roll_out({"vfio-pci": [MIXED]}))[0])
+        assert outcome == "refused", summary
+        assert f"of {MIXED} also holds {UNRELATED} (class 0x0c0300, no driver), which hypervisor would lose" in summary
+        assert BRIDGE not in summary
+        assert await machine.drivers(MIXED) == ["e1000"]
+
+
+async def test_an_interface_that_is_up_is_a_holder(machine: Machine) -> None:
+    name = (await machine.root("ls", f"/sys/bus/pci/devices/{TWO}/net")).strip()
+    await machine.root("ip", "link", "set", name, "up")
+    await mark(machine.host, FENCE.number)
+    moves = tuple(DriverMove(address=address, before="e1000e", after="vfio-pci") for address in (ONE, TWO))
+    with pytest.raises(StepFailed, match=f"{TWO}: its network interface {name} is up"):
+        await rebind.rebind(machine.host, RebindGpus(host="vm", moves=moves), FENCE, "do:1:rebind")
+    await machine.root("ip", "link", "set", name, "down")
+    assert await machine.drivers(ONE, TWO) == ["e1000e", "e1000e"]
+
+
+async def test_a_stuck_unbind_is_left_behind_quarantined_and_the_set_taken_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder opens its device between the look for holders and the unbind: here the look is left out."""
+
+    async def nobody(*_: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(rebind, "holders_of", nobody)
+    await machine.move(THREE, "vfio-pci")
+    await machine.hold(THREE, once=THREE, how="device")
+    await mark(machine.host, FENCE.number)
+    moves = (
+        DriverMove(address=ONE, before="e1000e", after="vfio-pci"),
+        DriverMove(address=THREE, before="vfio-pci", after="e1000e"),
+    )
+    begun = time.monotonic()
+    with pytest.raises(StepFailed) as told:
+        await rebind.rebind(machine.host, RebindGpus(host="vm", moves=moves), FENCE, "do:1:rebind")
+    assert time.monotonic() - begun < 2 * MOVE_TIMEOUT_S
+    assert re.search(rf"{THREE} .*is stuck: it is quarantined; the kernel says: .*in use.*blocked", str(told.value))
+    assert f"moved back: {ONE}" in str(told.value)
+    assert "was stuck in rollout practice" in await machine.root("cat", quarantine(THREE))
+    again = Argv(("/bin/sh", "-c", render_sequence([rebinding(moves[1])])), root=True)
+    (refused,) = await machine.host.run_all([again], timeout_s=30)
+    assert b"already loaded" in refused.stderr
+    await machine.root("pkill", "-f", "/root/hold.py")
+    state = ("systemctl", "show", "--property=ActiveState", "--value", rebind_unit(THREE))
+    async with asyncio.timeout(20):
+        while (await machine.root(*state)).strip() != "inactive":  # noqa: ASYNC110  # no event reaches us from there
+            await asyncio.sleep(0.5)
+    assert await machine.drivers(ONE, THREE) == ["e1000e", "e1000e"]
+
+
+async def test_a_switch_to_identity_is_refused_and_the_kernel_quoted(machine: Machine) -> None:
+    group = await machine.group(ONE)
+    await mark(machine.host, FENCE.number)
+    with pytest.raises(Refused, match="not switched to identity"):
+        await switch_domain(machine.host, group, "identity", FENCE)
+    with pytest.raises(ArgvFailed, match="Device or resource busy"):
+        await switch_domain(machine.host, group, "identity", FENCE, forced=True)
+    assert (await machine.root("cat", f"/sys/kernel/iommu_groups/{group}/type")).strip() == "DMA-FQ"
+
+
+@pytest.mark.parametrize(("path", "value", "reason"), REFUSALS)
+async def test_the_kernel_refuses_and_says_why(machine: Machine, path: str, value: str, reason: str) -> None:
+    group = await machine.group(TWO)
+    words = ("sh", "-c", WRITE_VALUE, "sh", path.format(group=group), value.format(bound=TWO))
+    (refused,) = await machine.host.run_all([Argv(words, root=True)], timeout_s=30)
+    assert (refused.status, refused.stderr.decode()) == (1, f"printf: write error: {reason}\n")

@@ -132,7 +132,8 @@ DAMAGES = [
         id="an-event",
     ),
     pytest.param(
-        "UPDATE evidence SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'00' AS BLOB) WHERE digest = '{digest}'",
+        "UPDATE evidence SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'00' AS BLOB)"
+        " WHERE digest = '{digest}'",
         "Evidence {digest:.12} is not what was recorded",
         id="a-byte-of-evidence",
     ),

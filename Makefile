@@ -16,8 +16,10 @@ STAMP := $(VENV)/.installed
 JOBS ?= 2
 TESTS ?=
 UPGRADE ?= --upgrade
+SIZE ?= 1000
+SECONDS ?= 60
 
-.PHONY: help setup demo test lab check style types rooms schema lock wheel clean
+.PHONY: help setup demo test lab bench fuzz check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -35,6 +37,12 @@ lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd 
 	@$(BIN)/interlock lab up --install
 	@INTERLOCK_LAB=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/lab tests/contract/test_host.py
 	@$(BIN)/interlock lab down
+
+bench: $(STAMP)  ## how long inspection takes for a large journal, beside grep (SIZE=1000 megabytes)
+	@$(BIN)/python benchmarks/inspect_journal.py --size $(SIZE)
+
+fuzz: $(STAMP)  ## feed inspection with damaged and disguised artefacts (SECONDS=60)
+	@$(BIN)/python benchmarks/fuzz_inspection.py --seconds $(SECONDS)
 
 check: style types rooms schema  ## ruff, mypy, import-linter, and the migrations against the tables
 

@@ -168,7 +168,8 @@ class BootState:
         self.graph_records += count if like.graphs is True else 0
         self.without_graph += count if like.graphs is False else 0
         self.decoded_without = self.decoded_without or like.has_acceptance is False
-        drained = [at for at, tokens in enumerate(columns.get("tokens", ())) if tokens == b"0"]
+        counts = columns.get("tokens", ())
+        drained = [at for at, tokens in enumerate(counts) if tokens == b"0"] if b"0" in counts else []
         self.load.add_many(like, columns, drained)
         if like.has_acceptance:
             self.acceptance.add_many(like, columns, drained)

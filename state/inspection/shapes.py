@@ -16,7 +16,7 @@ _SIGHTINGS = 3
 _MOST_SIGHTINGS = 8192
 _NUMBER = re.compile(
     rb"(?<![0-9A-Za-z])(?:(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{2}(?::[0-9a-f]{2}){5,31})"
-    rb"|(?P<hex>[0-9a-f]{12,64}))(?![0-9A-Za-z])|[0-9]+"
+    rb"|(?P<hex>(?=[0-9]*[a-f])[0-9a-f]{12,64}))(?![0-9A-Za-z])|[0-9]+"
 )
 _STATUS = re.compile(rb'" [0-9]{3}')
 _JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID)" ?: ?"[^"\\]*"')
@@ -55,7 +55,7 @@ def digit_slots(words: bytes, start: int = 0, end: int | None = None) -> list[Sl
 def _number_like(found: re.Match[bytes]) -> bytes:
     if found["id"]:
         return b"[0-9a-f:-]{%d}" % len(found[0])
-    return b"[0-9a-f]{%d}" % len(found[0]) if found["hex"] else b"[0-9]++"
+    return b"[0-9a-f]++" if found["hex"] else b"[0-9]++"
 
 
 @dataclass(frozen=True, slots=True)

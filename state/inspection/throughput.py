@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
-from operator import itemgetter
 
 from state.inspection.events import Decoded
 from state.inspection.report import Queue, Throughput
@@ -57,16 +56,15 @@ def seconds_of(clock: bytes) -> float:
     return _minute(clock[:16]) + int(clock[17:])
 
 
-_TENS = itemgetter(slice(18))
-"""`2026-10-03 11:20:4`: a clock without its last digit."""
+_STRIDE = 8
 
 
 def _gaps(clocks: Sequence[bytes]) -> list[int]:
-    """Where a burst begins. Clocks in order whose tens of seconds follow closely have no gap among them."""
-    tens = list(map(_TENS, clocks))
-    if tens == sorted(tens):
-        starts = [seconds_of(ten + b"0") for ten in dict.fromkeys(tens)]
-        if all(b - a + 9 <= GAP_S for a, b in pairwise(starts)):
+    """Where a burst begins. Clocks in order have no gap among them if every eighth follows closely enough."""
+    ordered = sorted(clocks)
+    if ordered == list(clocks):
+        seldom = [seconds_of(clock) for clock in (*ordered[::_STRIDE], ordered[-1])]
+        if all(b - a <= GAP_S for a, b in pairwise(seldom)):
             return []
     times = [seconds_of(clock) for clock in clocks]
     return [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]

@@ -176,7 +176,7 @@ def _slot(found: re.Match[bytes], named: set[str], *, plain: bool) -> Slot:
         return Slot(*place, b"0\\.(?:[0-8][0-9]|9[0-7])")
     if name in _STRICT:
         return Slot(*place, _STRICT[name] or re.escape(value))
-    field, pattern = _CAPTURED.get(name, ("", b"[0-9]++(?:\\.[0-9]++)?"))
+    field, pattern = _CAPTURED.get(name, ("", b"[0-9]++\\.[0-9]++" if b"." in value else b"[0-9]++"))
     if field in named or (plain and name == b"#full token"):
         field = ""
     named.add(field)

@@ -133,11 +133,14 @@ def recover(
         str, typer.Argument(help="One rollout's id, or its beginning; all that nobody drives if left out.")
     ] = "",
     as_json: AsJson = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Do not wait for the lease: you know that its orchestrator is gone.")
+    ] = False,
 ) -> None:
     """Go on with rollouts that an orchestrator left unfinished."""
     from deployments import recovery
 
-    run(recovery.recover(console(), rollout, as_json=as_json))
+    run(recovery.recover(console(), rollout, as_json=as_json, take_over=take_over))
 
 
 @app.command()

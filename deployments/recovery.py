@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 
 from rich.console import Console
 
@@ -9,18 +10,27 @@ from deployments.run import print_error, report, watching
 from flows.history import History, full_id, stream_of
 from flows.ports import Ports
 from flows.session import recover as go_on_with
-from state.errors import InterlockError, LeaseHeld
+from flows.session import resume
+from state.errors import InterlockError, LeaseHeld, UsageInvalid
 from state.rollout import Rollout
 
+Going = Callable[[Ports, str], Awaitable[Rollout]]
 
-async def recover(console: Console, rollout: str, *, as_json: bool) -> int:
+
+async def recover(console: Console, rollout: str, *, as_json: bool, take_over: bool) -> int:
     """Go on with one rollout, or with every unfinished one that nobody drives any more.
+
+    `take_over` goes on with the named one whatever its lease says. If its orchestrator lives after all, its next
+    append or step is refused: the stream's version and the host's fencing number are no longer its own.
 
     What keeps one from being gone on with does not keep the others; the exit code is the highest of all.
     """
+    if take_over and not rollout:
+        raise UsageInvalid("--take-over needs the rollout to take over", hint="`interlock history` lists them")
     async with watching(console, as_json) as ports:
         if rollout:
-            ended, code = [await _gone_on(ports, await full_id(ports, rollout))], 0
+            going = resume if take_over else go_on_with
+            ended, code = [await _gone_on(ports, await full_id(ports, rollout), going)], 0
         else:
             ended, code = await _every(ports)
     if not (ended or code or as_json):
@@ -46,9 +56,9 @@ async def _every(ports: Ports) -> tuple[list[Rollout], int]:
     return ended, code
 
 
-async def _gone_on(ports: Ports, name: str) -> Rollout:
+async def _gone_on(ports: Ports, name: str, going: Going = go_on_with) -> Rollout:
     """The rollout at its end; an interruption has turned it into a safe one."""
     try:
-        return await go_on_with(ports, name)
+        return await going(ports, name)
     except asyncio.CancelledError:
         return await History(ports, name).load()

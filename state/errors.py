@@ -89,7 +89,8 @@ class LeaseHeld(Refused):
     def __init__(self, subject: str, holder: str, reason: str, until: str) -> None:
         super().__init__(
             f"{subject} is held by {holder} until {until} ({reason})",
-            hint="wait for it to end, or run `interlock recover` once the lease has expired",
+            hint="wait for it to end, or run `interlock recover` once the lease has expired "
+            "(with `--take-over` at once, if you know that its orchestrator is gone)",
         )
         self.subject, self.holder, self.reason, self.until = subject, holder, reason, until
 

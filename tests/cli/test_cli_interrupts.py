@@ -85,3 +85,18 @@ def test_a_killed_rollout_is_gone_on_with_once_its_lease_is_over(practice: Stage
     (ended_,) = gone_on.json
     assert (ended_["rollout"], ended_["outcome"]) == (name, "promoted")
     assert practice.interlock("replay", "--all").code == 0
+
+
+def test_a_killed_rollout_can_be_taken_over_at_once_by_somebody_who_knows(practice: Stage) -> None:
+    nameless = practice.interlock("recover", "--take-over")
+    assert (nameless.code, nameless.out) == (2, "")
+    assert nameless.err.startswith("error: --take-over needs the rollout to take over\n")
+
+    process = practice.start("apply", practice.manifest(), "--bare")
+    read_until(process, "weights after")
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    name = practice.interlock("history", "--json").json[0]["rollout"]
+    assert practice.interlock("recover", name).code == 3
+    taken = practice.interlock("recover", name, "--take-over", "--json")
+    assert (taken.code, taken.json["outcome"]) == (0, "promoted"), taken

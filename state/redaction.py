@@ -48,6 +48,8 @@ _RULES: tuple[re.Pattern[bytes], ...] = tuple(
         rb"(?P<keep>(?<![A-Za-z])bearer[ \t]+)" + _KEPT + rb"(?=[^\s'\"]*[0-9._-])[^\s\x00'\",;\\]{8,}",
         # scheme://user:VALUE@host
         rb"(?P<keep>://[^\s/:@'\"\x00]{0,200}:)" + _KEPT + rb"[^\s/@'\"\x00]{1,500}(?=@)",
+        # the same where the end of the text cuts it off; a port is no secret
+        rb"(?P<keep>://[^\s/:@'\"\x00]{0,200}:)" + _KEPT + rb"(?![0-9]{1,5}\Z)[^\s/@'\"\x00]{1,500}\Z",
         # keys that tell what they are by their own shape
         rb"(?P<keep>(?<![A-Za-z0-9_]))(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,})",
     )

@@ -51,6 +51,8 @@ _DMESG = re.compile(
     rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
 )
 _DMESG_DATE = re.compile(rb"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] |kern  ?:\w+ +: ")
+_NEARBY = 8
+"""Lines within which a message over several lines goes on, others among them."""
 
 
 @dataclass(slots=True)
@@ -61,12 +63,16 @@ class KernelReader:
     recognised: bool = False
     number: int = 0
     export: ExportReader | None = None
+    named: str | None = None
+    """The GPU of the driver's message over several lines, of which only the first one names it."""
+    named_at: int = -100
 
     def __init__(self) -> None:
         self.faults = {}
         self.recognised = False
         self.number = 0
         self.export = None
+        self.named, self.named_at = None, -100
 
     def feed_line(self, line: bytes) -> None:
         self.number += 1
@@ -95,7 +101,11 @@ class KernelReader:
         text = words[:4000].decode("utf-8", "replace")
         found = read_fault(text)
         if found is None:
+            if b"The NVIDIA GPU " in words:
+                self.named, self.named_at = pci_address(text), self.number
             return
+        if found[0] == "gpu-lost" and found[1] is None and self.number - self.named_at <= _NEARBY:
+            found = (found[0], self.named, found[2])
         self.recognised = True
         known = self.faults.get(found)
         code, device, xid = found

@@ -112,3 +112,23 @@ def test_kernel_records_in_json_are_read() -> None:
         "MESSAGE": XID.format("79, GPU has fallen off the bus."),
     }
     assert [f.code for f in read_kernel(json.dumps(r).encode() for r in (record, other)).faults] == ["gpu-lost"]
+
+
+def test_a_message_over_several_lines_is_about_the_gpu_that_its_first_line_names() -> None:
+    lines = (
+        b"Nov 30 10:00:00 h kernel: NVRM: The NVIDIA GPU 0000:41:00.0",
+        b"Nov 30 10:00:00 h kernel: NVRM: (PCI ID: 10de:2bb1) installed in this system has",
+        b"Nov 30 10:00:00 h kernel: audit: type=1400 something else",
+        b"Nov 30 10:00:00 h kernel: NVRM: fallen off the bus and is not responding to commands.",
+    )
+    (fault,) = read_kernel(lines).faults
+    assert (fault.code, fault.device, fault.line) == ("gpu-lost", "0000:41:00.0", 4)
+
+
+def test_a_gpu_that_was_named_long_before_is_not_blamed() -> None:
+    lines = (
+        b"NVRM: The NVIDIA GPU 0000:41:00.0 is supported",
+        *[b"NVRM: x"] * 20,
+        b"NVRM: GPU has fallen off the bus.",
+    )
+    assert [fault.device for fault in read_kernel(lines).faults] == [None]

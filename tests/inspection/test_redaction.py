@@ -100,3 +100,15 @@ def test_an_argv_hides_the_word_behind_the_flag() -> None:
         f"--hf-token={REDACTED}",
         "--trust-remote-code",
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("proxy http://op:Zq7-planted.9f3", f"proxy http://op:{REDACTED}"),
+        ("http://host:30000", "http://host:30000"),
+        ("http://host:30000/v1", "http://host:30000/v1"),
+    ],
+)
+def test_a_password_in_a_url_that_is_cut_off_is_hidden(text: str, shown: str) -> None:
+    assert redact(text) == shown

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from tasks import argv
 from tasks.hosts.port import Completed
@@ -142,9 +143,9 @@ async def grep(call: Call) -> Completed:
 
 async def find(call: Call) -> Completed:
     """The one search that interlock makes: open device files of any process."""
-    match call.words[1:]:
-        case ("/proc", *rest) if call.words == argv.holders(patterns := rest[rest.index("-lname") + 1 : -3 : 3]).words:
-            return _open_files(call, patterns)
+    patterns = [word for before, word in pairwise(call.words) if before == "-lname"]
+    if patterns and tuple(call.words) == tuple(argv.holders(patterns).words):
+        return _open_files(call, patterns)
     return said(call, "only the search for open device files is known here")
 
 

@@ -144,6 +144,8 @@ class Bulk:
     def _last_row(self, mark: int, start: int, stop: int) -> int | None:
         """The last of the matches that is of the shape with that mark."""
         column = self._column(mark, start, stop)
+        if column.count(None) == len(column):
+            return None
         return next((start + i for i in range(len(column) - 1, -1, -1) if column[i] is not None), None)
 
     def _repeated(self, columns: Columns, start: int, stop: int) -> bool:

@@ -1,10 +1,10 @@
-"""Decoding `journalctl -o json` and `-o export`, one record at a time."""
+"""Decoding `journalctl -o json` and `-o export`, and Docker's json-file logs, one record at a time."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from state.inspection.transport import JournalRecord
+from state.inspection.transport import JournalRecord, read_prefix
 
 _EXPORT_KEYS = ("__CURSOR", "__REALTIME_TIMESTAMP", "__MONOTONIC_TIMESTAMP", "__SEQNUM")
 _LONGEST_FIELD = 16 << 20
@@ -12,8 +12,13 @@ _LONGEST_FIELD = 16 << 20
 
 
 def looks_like_json(line: bytes) -> bool:
-    """Whether the line is a journal record as JSON: an object with journald's own field names."""
-    return line[:1] == b"{" and (b'"MESSAGE"' in line or b'"__REALTIME_TIMESTAMP"' in line or b'"__CURSOR"' in line)
+    """Whether the line is a record as JSON: an object with journald's own field names, or with Docker's."""
+    return line[:1] == b"{" and (
+        b'"MESSAGE"' in line
+        or b'"__REALTIME_TIMESTAMP"' in line
+        or b'"__CURSOR"' in line
+        or (line.startswith(b'{"log":') and b'"stream":' in line)
+    )
 
 
 def read_json(line: bytes) -> JournalRecord | None:
@@ -22,9 +27,18 @@ def read_json(line: bytes) -> JournalRecord | None:
         fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
+    if isinstance(fields, dict) and isinstance(fields.get("log"), str) and "stream" in fields:
+        return _of_docker(fields)
     if not isinstance(fields, dict) or not fields.keys() & {"MESSAGE", "__CURSOR", "__REALTIME_TIMESTAMP"}:
         return None
     return record_of(fields)
+
+
+def _of_docker(fields: Mapping[str, Any]) -> JournalRecord:
+    """A record of Docker's json-file driver: `{"log": "text\\n", "stream": "stderr", "time": "2026-…Z"}`."""
+    time = read_prefix(f"{fields.get('time', '')} ".encode("utf-8", "replace")).time
+    words = fields["log"].removesuffix("\n").encode("utf-8", "surrogatepass")
+    return JournalRecord(message=words, realtime_us=None if time is None else int(time * 1e6))
 
 
 def record_of(fields: Mapping[str, Any]) -> JournalRecord:

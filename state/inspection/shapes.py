@@ -19,9 +19,9 @@ _NUMBER = re.compile(
     rb"|(?P<hex>(?=[0-9]*[a-f])[0-9a-f]{12,64}))(?![0-9A-Za-z])|[0-9]+"
 )
 _STATUS = re.compile(rb'" [0-9]{3}')
-_JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID)" ?: ?"[^"\\]*"')
+_JSON_VARYING = re.compile(rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID|time)" ?: ?"[^"\\]*"')
 _JSON_OF_OTHERS = re.compile(
-    rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID|_PID|SYSLOG_PID|_AUDIT_\w+|_SYSTEMD_[A-Z_]+|SYSLOG_RAW)"'
+    rb'"(?:__[A-Z_]+|_SOURCE_[A-Z_]+|SYSLOG_TIMESTAMP|_STREAM_ID|time|_PID|SYSLOG_PID|_AUDIT_\w+|_SYSTEMD_[A-Z_]+|SYSLOG_RAW)"'
     rb' ?: ?"[^"\\]*"'
 )
 _TAG = re.compile(rb"(?P<host> [^\s:\[\]]{1,255} )(?P<ident>[^\s:\[\]]{1,64})\[\d{1,10}\]: ?\Z")

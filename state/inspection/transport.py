@@ -17,7 +17,10 @@ _SHORT_NO_HOST = re.compile(  # as some exporters drop the host
     rb"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?) "
     rb"(?P<ident>\([^()]{1,64}\)|[^\s:\[\]]{1,64})\[(?P<pid>\d{1,10})\]: ?"
 )
-_DOCKER_TIME = re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?(?=[^ ]|$| )")
+_DOCKER_TIME = re.compile(
+    rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?"
+    rb"(?:(?:stdout|stderr) [FP] )?(?=[^ ]|$| )"  # as containerd keeps its logs
+)
 _COMPOSE = re.compile(rb"(?P<name>[A-Za-z0-9][\w.-]{0,127}) {1,60}\| ?")
 _KUBECTL = re.compile(rb"\[(?P<name>pod/[^\]\s]{1,253})\] ?")
 _DMESG = re.compile(rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? ")

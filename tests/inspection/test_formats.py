@@ -44,6 +44,12 @@ def as_bytes(line: str) -> bytes:
     )
 
 
+def as_docker_file(line: str) -> bytes:
+    return (
+        json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-10-07T10:00:00.650000137Z"}).encode() + b"\n"
+    )
+
+
 def as_export(line: str) -> bytes:
     return f"__CURSOR=s=1\n__REALTIME_TIMESTAMP=1791460800100000\n_PID=77\nMESSAGE={line}\nSYSLOG_IDENTIFIER=python3\n\n".encode()
 
@@ -70,6 +76,8 @@ FORMS = (
     pytest.param(as_export, (77,), id="export"),
     pytest.param(as_binary_export, (77,), id="export-binary"),
     pytest.param(prefixed("2026-10-07T10:00:00.650000137Z "), (), id="docker-timestamps"),
+    pytest.param(prefixed("2026-10-07T10:00:00.650000137Z stderr F "), (), id="containerd"),
+    pytest.param(as_docker_file, (), id="docker-json-file"),
     pytest.param(prefixed("engine-1  | "), (), id="compose"),
     pytest.param(prefixed("engine-1  | 2026-10-07T10:00:00.650000137Z "), (), id="compose-timestamps"),
     pytest.param(prefixed("[pod/llm-0/engine] "), (), id="kubectl"),

@@ -94,15 +94,16 @@ async def address_map(host: Host, moves: Sequence[DriverMove]) -> Map:
 async def _move(work: _Work, move: DriverMove) -> None:
     await _run(work, move, "move")
     driver = await _driver(work.host, move.address)
-    if _is_on(driver, move.after, move):
+    stuck = driver != move.after and await _stuck(work.host, move)
+    if _is_on(driver, move.after, move) and not stuck:
         return
     said = await _kernel_says(work, [move])
     kernel = f"; the kernel says: {said[-1]}" if said else ""
-    if await _stuck(work.host, move):
+    if stuck:
         await _quarantine(work, move, said)
         raise StepFailed(
             STEP,
-            f"the unbind of {move.address} from {driver} on {work.host.name} is stuck: it is quarantined{kernel}",
+            f"the unbind of {move.address} from {move.before} on {work.host.name} is stuck: it is quarantined{kernel}",
             hint=f"when it is well again (a reboot may be needed), remove {quarantine(move.address)}",
         )
     raise StepFailed(
@@ -156,7 +157,7 @@ def _is_on(driver: str | None, wanted: str | None, move: DriverMove) -> bool:
 
 
 async def _stuck(host: Host, move: DriverMove) -> bool:
-    """Whether the unit in which it moves still waits for the kernel."""
+    """Whether the unit in which it moves still waits for the kernel, which takes the driver's link away first."""
     unit = rebind_unit(move.address)
     (shown,) = await host.run_all([show(unit)], timeout_s=READ_TIMEOUT_S)
     return unit_from(unit, shown.text).active

@@ -43,6 +43,7 @@ class Function:
     memory_mib: int = 97_887
     needs_translation: bool = True
     lost: bool = False
+    leaving: bool = False
     minor: int = 0
 
     @property
@@ -96,7 +97,9 @@ class PciBus:
 
     def state(self) -> object:
         """Equal as long as sysfs looks the same."""
-        functions = tuple((f.address, f.driver, f.override, f.group, f.lost) for f in self.functions.values())
+        functions = tuple(
+            (f.address, f.driver, f.override, f.group, f.lost, f.leaving) for f in self.functions.values()
+        )
         return functions, tuple(self.group_types.items()), tuple(self.drivers)
 
     async def write(self, path: str, value: str) -> None:
@@ -130,7 +133,7 @@ class PciBus:
         """A boot: overrides are gone, every function is on its native driver."""
         self.probes.clear()
         for function in self.functions.values():
-            function.override, function.driver, function.lost = "", None, False
+            function.override, function.driver, function.lost, function.leaving = "", None, False, False
             self._probe(function)
 
     def _function(self, value: str, path: str) -> Function:
@@ -155,10 +158,11 @@ class PciBus:
     async def _release(self, function: Function) -> None:
         """Take a function off its driver as soon as nobody holds it; without an end if somebody always does."""
         pause = _FIRST_LOOK_S
+        function.leaving = True  # the link goes first, whether or not the driver can be made to let go
         while function.address in self.stuck_unbind or self.holders(function.address):
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LAST_LOOK_S)
-        function.driver = None
+        function.driver, function.leaving = None, False
         if function.address in self.probes:
             self.probes.remove(function.address)
 

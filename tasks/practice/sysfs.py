@@ -131,13 +131,13 @@ def _bus(bus: PciBus) -> Iterator[tuple[str, Node]]:
         home = f"../../../devices/pci0000:00/{function.address}"
         yield f"/sys/bus/pci/devices/{function.address}", home
         yield f"/sys/kernel/iommu_groups/{function.group}/devices/{function.address}", f"../{home}"
-        if function.driver:
+        if function.driver and not function.leaving:
             yield f"/sys/bus/pci/drivers/{function.driver}/{function.address}", f"../{home}"
 
 
 def _function(function: Function) -> Iterator[tuple[str, Node]]:
     home = f"/sys/devices/pci0000:00/{function.address}"
-    if function.driver:
+    if function.driver and not function.leaving:
         yield f"{home}/driver", f"../../../bus/pci/drivers/{function.driver}"
     yield f"{home}/iommu_group", f"../../../kernel/iommu_groups/{function.group}"
     values = {

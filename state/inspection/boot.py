@@ -177,6 +177,8 @@ class BootState:
     def _drafted(self, window: Drafted, line: int) -> None:
         self.alive = True
         self.draft_seen = True
+        if window.per_step and self.configured.num_steps is None:
+            self.configured = replace(self.configured, num_steps=window.per_step)
         self.acceptance.add_window(window)
 
     def _role(self, event: RoleSeen, line: int) -> None:

@@ -242,3 +242,12 @@ def test_a_chat_answer_carries_no_figures() -> None:
 )
 def test_degenerate_text(text: str, degenerate: bool | None) -> None:
     assert is_degenerate(text) is degenerate
+
+
+def test_the_record_of_vllm_v0_proves_the_drafts_for_each_step() -> None:
+    record = (
+        b"INFO 04-05 10:00:10 metrics.py:455] Speculative metrics: Draft acceptance rate: 0.512, System efficiency: 0.518, "
+        b"Number of speculative tokens: 2, Number of accepted tokens: 1024, Number of draft tokens: 2000, Number of emitted tokens: 1554.\n"
+    )
+    speculation = read_log([record]).boots[0].speculation
+    assert (speculation.num_steps, speculation.num_draft_tokens, speculation.algorithm) == (2, None, None)

@@ -11,7 +11,6 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from state.engines.registry import NAMES
 from state.inspection.answer import is_answer, read_answer
 from state.inspection.engines import READINGS
 from state.inspection.kernel import KernelReader

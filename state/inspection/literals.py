@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +82,9 @@ def value_of(text: str) -> Any:
     if "(" in text and not text.startswith(("(", "[", "{", "'", '"')):
         return _called(text)
     try:
-        return _jsonable(ast.literal_eval(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `1or` and `'\\d'` in a damaged line are nobody's code
+            return _jsonable(ast.literal_eval(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return text
 

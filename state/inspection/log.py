@@ -1,7 +1,6 @@
 """Reading logs as they stream by: any journal format or prefix, any engine, in bounded memory."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from state.inspection.boot import BootState
 from state.inspection.bulk import Bulk
@@ -13,22 +12,19 @@ from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Loca
 from state.inspection.report import LogReport
 from state.inspection.silence import Silence, message_of
 from state.inspection.systemd import (
+    HINTS,
+    WORDS,
     is_job_line,
     read_compose,
     read_kernel_oom,
     read_systemd,
     speaks_of_unit,
 )
-from state.inspection.taken import Taken
+from state.inspection.taken import Taken, as_raw
 from state.inspection.text import clipped, segments
 from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, is_kernel, read_prefix
 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
-_SYSTEMD_HINTS = (b".service", b".scope")
-_OTHERS_WORDS = (
-    *_SYSTEMD_HINTS, b"Stopping", b"Stopped", b"exited with code", b"Killed process", b"Kill process", b"oom-kill",
-)  # fmt: skip
-"""One of them stands in every line of systemd, the kernel or compose that says something about a boot."""
 _OPEN_LINES = 256
 """Lines for which an open traceback keeps everything from being passed over, counted from the last one of its own."""
 _MOST_SOURCES = 4096
@@ -105,16 +101,7 @@ class LogReader:
         """Reads one line of a block in full; None where it tells nothing about lines like it."""
         self._taken = None
         self.feed_line(line + b"\n" if self._export is not None else line)
-        return self._as_raw(self._taken, line)
-
-    @staticmethod
-    def _as_raw(taken: Taken | None, line: bytes) -> Taken | None:
-        """With the place of the words in the raw line, where quotes may be escaped."""
-        if taken is None or taken.at < 0:
-            return taken
-        raw = taken.words.replace(b'"', b'\\"') if line[:1] == b"{" else taken.words
-        at = line.rfind(raw) if raw else -1
-        return replace(taken, at=at, words=raw)
+        return as_raw(self._taken, line)
 
     def _count(self, lines: int, *, alive: bool = False) -> None:
         self._number += lines
@@ -129,7 +116,7 @@ class LogReader:
         if self._silence is None:
             if self._evidence[reading.name] < STRONG:
                 return False
-            self._silence = Silence((*reading.words, *_OTHERS_WORDS))
+            self._silence = Silence((*reading.words, *WORDS))
         words = message_of(line) if line[:1] == b"{" else line
         return words is not None and self._silence.of(words)
 
@@ -203,7 +190,7 @@ class LogReader:
         """Whether the line was systemd's own, and if so what it said is done."""
         head = text[:300]
         by_ident = prefix.ident.startswith(("systemd", "("))
-        if not by_ident and not any(hint in head for hint in _SYSTEMD_HINTS) and b"exited with code" not in head:
+        if not by_ident and not any(hint in head for hint in HINTS) and b"exited with code" not in head:
             return False
         words = text[:4000].decode("utf-8", "replace")
         if by_ident or speaks_of_unit(words) or (prefix.pid is None and is_job_line(words)):

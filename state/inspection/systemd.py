@@ -28,6 +28,10 @@ _KERNEL_OOM = re.compile(
     r"(?:Out of memory|Memory cgroup out of memory): Killed process|oom-kill:|Out of memory: Kill process"
 )
 _COMPOSE_EXIT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*) exited with code (?P<code>\d+)\s*$")
+HINTS = (b".service", b".scope")
+"""One of them stands in every line of systemd's about a unit's processes."""
+WORDS = (*HINTS, b"Stopping", b"Stopped", b"exited with code", b"Killed process", b"Kill process", b"oom-kill")
+"""One of them stands in every line of systemd, the kernel or compose that says something about a boot."""
 LOOP = 3
 """The restart counter from which on restarts are a loop."""
 

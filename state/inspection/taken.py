@@ -1,7 +1,7 @@
 """What reading one line in full has shown, for those who want to recognise the next one like it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from state.inspection.boot import BootState
@@ -86,3 +86,11 @@ class Taken:
 
 def _codes(events: Sequence[Event]) -> list[tuple[str, object]]:
     return [(type(event).__name__, getattr(event, "code", None)) for event in events]
+
+
+def as_raw(taken: Taken | None, line: bytes) -> Taken | None:
+    """With the place of the words in the raw line, where quotes may be escaped."""
+    if taken is None or taken.at < 0:
+        return taken
+    raw = taken.words.replace(b'"', b'\\"') if line[:1] == b"{" else taken.words
+    return replace(taken, at=line.rfind(raw) if raw else -1, words=raw)

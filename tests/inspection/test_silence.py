@@ -6,6 +6,7 @@ import random
 import pytest
 
 from state.inspection.engines import readings
+from state.inspection.literals import value_of
 from state.inspection.log import LogReader
 from state.inspection.reading import Line, Reading
 from state.inspection.report import LogReport
@@ -97,3 +98,8 @@ def test_blocks_say_what_lines_say(seed: int) -> None:
     assert said.boots[0].speculation.samples > 100
     assert by_block(data, 1 << 13) == said
     assert by_block(data, 1 << 20) == said
+
+
+def test_a_damaged_literal_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    assert [value_of("1or"), value_of("'\\d'")] == ["1or", "\\d"]
+    assert recwarn.list == []

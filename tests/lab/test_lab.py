@@ -1,13 +1,12 @@
 """The lab itself: what it needs, where its tree comes from, and that it leaves nothing behind."""
 
-import asyncio
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
 from state.errors import NotFound, StepFailed
 from tasks.lab import container, lab, wire
@@ -171,9 +170,11 @@ async def test_a_host_that_does_not_boot_says_why_and_leaves_nothing(monkeypatch
     monkeypatch.setattr(container, "RAM_DISK", "size=no")
     with pytest.raises(StepFailed, match=r"lab-\d+ did not come up: .*mount") as failed:
         await lab.up([Furnishing()], tied=True)
-    number = int(re.search(r"lab-(\d+)", str(failed.value))[1])  # type: ignore[index]  # matched above
-    async with asyncio.timeout(60):
-        while any(host.number == number and not host.pid for host in recorded()):
-            await asyncio.sleep(
-                0.2
-            )  # another test may be booting a host of that number; a leftover would stay like this
+    number = int(str(failed.value).partition("lab-")[2].split()[0])
+    # another test may be booting a host of that number; a leftover would stay as it is
+    patience = AsyncRetrying(retry=retry_if_result(bool), wait=wait_fixed(0.2), stop=stop_after_delay(60))
+    assert not await patience(_half_booted, number)
+
+
+async def _half_booted(number: int) -> bool:
+    return any(host.number == number and not host.pid for host in recorded())

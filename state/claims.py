@@ -139,10 +139,8 @@ def _decide_level(claim: Claim, fact: Fact, confidence: float) -> tuple[Outcome,
 def _holds(claim: Claim, value: Any) -> bool:
     match claim.relation:
         case "equals":
-            return (
-                (type(value) is type(claim.expected)
-                and bool(value == claim.expected))
-                or _same_number(value, claim.expected)
+            return (type(value) is type(claim.expected) and bool(value == claim.expected)) or _same_number(
+                value, claim.expected
             )
         case "one-of":
             return value in claim.expected

@@ -109,7 +109,8 @@ def function() -> Iterator[Claim]:
         relation="equals",
         expected=0,
         source="our own requests",
-        remedy="it answers HTTP, but not requests: the scheduler hangs or is overloaded; see its last record and the Xids",
+        remedy="it answers HTTP, but not requests: the scheduler hangs or is overloaded; "
+        "see its last record and the Xids",
     )
     yield claim(
         name="answers",

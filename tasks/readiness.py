@@ -213,7 +213,7 @@ async def _generate(
 
 async def _never_said(boarding: Boarding) -> bool:
     """After a generation that came before the engine's own word: wait for the word. True if it does not come (a log at
-    level warning has no such line) and the generation counts; False if it came, and another one has to come after it."""
+    level warning has no such line) and the generation counts; False if it came: another one has to come after it."""
     try:
         async with asyncio.timeout(WORD_S):
             await boarding.said_ready.wait()

@@ -30,7 +30,7 @@ async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> l
 
 
 async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[dict[str, Any]]:
-    """Six generations of exactly 256 tokens in the first round, more in later ones, two at a time; until one is silent."""
+    """Six generations of 256 tokens in the first round, more in later ones, two at a time; until one is silent."""
     prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(6 * round_)]
     found: list[dict[str, Any]] = []
     for pair in _pairs(prompts):

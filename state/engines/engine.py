@@ -30,7 +30,7 @@ class Reply:
 
 
 class Engine(Protocol):
-    """Pure knowledge of one engine. A third engine is a folder with `verification.ENGINE` and a line in `state.engines.registry`."""
+    """Pure knowledge of one engine: `verification.ENGINE` in its folder, and a line in `state.engines.registry`."""
 
     @property
     def kind(self) -> str: ...

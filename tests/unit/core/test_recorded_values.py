@@ -22,7 +22,7 @@ from state.times import dark_seconds
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
 KEYS = (*OPENING, *DO, *PROOF, "freeze", *UNDO, *OLD_PROOF, "conclude:rolled-back", "release")
 HISTORY: tuple[Event, ...] = (
-    requested(), *done(*KEYS, "soak"), *failed("x"), RolloutResumed(session=1, actor="another"), CancelRequested(actor="a"),
+    requested(), *done(*KEYS, "soak"), *failed("x"), RolloutResumed(session=1, actor="b"), CancelRequested(actor="a"),
 )  # fmt: skip
 
 

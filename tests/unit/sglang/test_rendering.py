@@ -165,7 +165,11 @@ NEXTN = {"speculative_algorithm": "NEXTN"}
             {**NEXTN, "speculative_num_steps": 3}, "0.5.23", ["speculative_num_steps"], "topk", id="a-partial-triple"
         ),
         pytest.param(
-            {**NEXTN, "speculative_num_steps": 3}, None, [], "", id="a-partial-triple-is-left-to-the-preflight-of-an-unknown-version"
+            {**NEXTN, "speculative_num_steps": 3},
+            None,
+            [],
+            "",
+            id="a-partial-triple-is-left-to-the-preflight-of-an-unknown-version",
         ),
         pytest.param(
             {**NEXTN, **TRIPLE, "speculative_num_draft_tokens": 6},

@@ -1,9 +1,9 @@
 """What a rollout does next: a pure function of its history.
 
 Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, a soak if asked, promotion. The
-first action that fails for good, a refuted or undecided claim, or a cancellation turns it backward: freeze the evidence,
-undo every step that was started, newest first, prove the old revision by its own claims, take down the guards. Each way
-is a list of keys; the next action is the first that is not done.
+first action that fails for good, a refuted or undecided claim, or a cancellation turns it backward: freeze the
+evidence, undo every step that was started, newest first, prove the old revision by its own claims, take down the
+guards. Each way is a list of keys; the next action is the first that is not done.
 """
 
 from collections.abc import Iterator

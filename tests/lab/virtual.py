@@ -89,6 +89,11 @@ class Machine:
         words = ("systemd-run", "--quiet", "--collect", "python3", "/root/hold.py", address, once, how)
         await self.root(*words)
 
+    async def until_held(self) -> None:
+        """Wait until that process says that it has it."""
+        follow = "journalctl --follow --lines=all --output=cat _COMM=python3 | grep -q -m1 ^held"
+        await self.root("timeout", "50", "sh", "-c", follow)
+
     async def group(self, address: str) -> str:
         return (await self.root("readlink", f"/sys/bus/pci/devices/{address}/iommu_group")).strip().rpartition("/")[2]
 

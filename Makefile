@@ -35,6 +35,7 @@ test: $(STAMP)  ## the tests, on SQLite and on a real PostgreSQL (TESTS=tests/un
 
 lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd of their own (root; Debian)
 	@$(BIN)/interlock lab up --install
+	@$(BIN)/interlock lab up --pci --install
 	@INTERLOCK_LAB=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/lab tests/contract/test_host.py
 	@$(BIN)/interlock lab down
 

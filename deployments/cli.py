@@ -229,7 +229,7 @@ def up(
     from deployments import lab as commands
     from deployments import lab_vm
 
-    virtual = lab_vm.up(console(), as_json=as_json) if pci else None
+    virtual = lab_vm.up(console(), install=install, as_json=as_json) if pci else None
     run(virtual or commands.up(console(), count, install=install, as_json=as_json))
 
 

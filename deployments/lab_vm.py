@@ -10,7 +10,7 @@ from rich.console import Console
 
 from deployments.run import print_json
 from state.errors import StepFailed
-from tasks.lab import vm, vm_lab
+from tasks.lab import needs, vm, vm_image, vm_lab
 from tasks.lab.layer import USER
 from tasks.lab.vm_record import VmHost, recorded
 
@@ -19,8 +19,10 @@ def is_vm(name: str) -> bool:
     return name.startswith("vm-")
 
 
-async def up(console: Console, *, as_json: bool) -> int:
+async def up(console: Console, *, install: bool, as_json: bool) -> int:
     """Start one machine if none runs. Raises Refused where this machine lacks something, StepFailed."""
+    if install:
+        needs.install(vm_image.PACKAGES)
     for host in recorded():
         if not vm.alive(host):
             vm_lab.down_one(host)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from state.errors import Refused
@@ -21,9 +21,9 @@ PACKAGES = {
 INSTALL_TIMEOUT_S = 300.0
 
 
-def missing_packages() -> list[str]:
-    """The packages that must be installed before a lab can be brought up, sorted."""
-    return sorted(package for program, package in PACKAGES.items() if shutil.which(program) is None)
+def missing_packages(programs: Mapping[str, str] = PACKAGES) -> list[str]:
+    """The packages of `programs` that must be installed before a lab can be brought up, sorted."""
+    return sorted({package for program, package in programs.items() if shutil.which(program) is None})
 
 
 def refuse_unless_able() -> None:
@@ -46,9 +46,9 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def install() -> None:
-    """Install what is missing with apt-get. Raises Refused where that is not possible."""
-    packages = missing_packages()
+def install(programs: Mapping[str, str] = PACKAGES) -> None:
+    """Install what is missing of `programs` with apt-get. Raises Refused where that is not possible."""
+    packages = missing_packages(programs)
     if not packages:
         return
     if not is_root() or shutil.which("apt-get") is None:

@@ -18,6 +18,7 @@ import asyncssh
 
 from state.errors import Refused
 from tasks.lab.layer import USER
+from tasks.lab.needs import missing_packages
 from tasks.lab.tree import ensure_tree
 
 PACKAGES = {
@@ -116,12 +117,11 @@ class Image:
 def refuse_unless_able() -> None:
     """Raises Refused with one sentence that names all that is missing here."""
     missing = [] if os.geteuid() == 0 else ["root"]
-    packages = sorted({package for program, package in PACKAGES.items() if shutil.which(program) is None})
-    missing += [f"the Debian package {package}" for package in packages]
+    missing += [f"the Debian package {package}" for package in missing_packages(PACKAGES)]
     if missing:
         raise Refused(
             f"A virtual machine host needs {', '.join(missing)}, not to be found here",
-            hint="run as root; `apt-get install` brings the packages",
+            hint="run as root; `interlock lab up --pci --install` installs the packages with apt-get",
         )
 
 

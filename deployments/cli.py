@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from deployments import interrupts
+from deployments.unbroken import unbroken_output
 from state.errors import InterlockError
 from state.events import ErrorFacts
 
@@ -34,12 +35,13 @@ RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's i
 
 def main() -> None:
     """Exit codes: 0 done, 1 failed but safe, 2 usage or manifest, 3 refused untouched, 4 stranded, 130 interrupted."""
-    try:
-        app()
-    except InterlockError as error:
-        sys.exit(report(error, as_json="--json" in sys.argv))
-    except KeyboardInterrupt:
-        sys.exit(interrupts.INTERRUPTED)
+    with unbroken_output():
+        try:
+            app()
+        except InterlockError as error:
+            sys.exit(report(error, as_json="--json" in sys.argv))
+        except KeyboardInterrupt:
+            sys.exit(interrupts.INTERRUPTED)
 
 
 def report(error: InterlockError, *, as_json: bool) -> int:

@@ -13,6 +13,7 @@ from deployments.interrupts import INTERRUPTED
 from flows import requests
 from flows.prefect_home import PrefectHome
 from flows.settings import Settings
+from state.errors import UsageInvalid
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
 from state.store import migrate
@@ -82,7 +83,11 @@ async def _look_back(console: Console, ended: list[Rollout], as_json: bool) -> i
 def _folder(keep: str) -> Iterator[Path]:
     if keep:
         path = Path(keep).resolve()
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "data").mkdir(exist_ok=True)
+        except OSError as error:
+            raise UsageInvalid(f"Cannot use {path}: {error.strerror}", hint="name a folder for --keep") from error
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="interlock-demo-", ignore_cleanup_errors=True) as made:

@@ -29,6 +29,10 @@ _BLOCK = 1 << 18
 
 def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
     """Print the report of `file` (`-` for standard input). Returns 0 read, 2 unusable, 3 nothing recognised."""
+    for option, value, known in (("--kind", kind, ("auto", *KINDS)), ("--engine", engine, ENGINES)):
+        if value not in known:
+            print(f"error: {option} {value} is not known; it is one of {', '.join(known)}", file=sys.stderr)
+            return UNUSABLE
     try:
         report = _read(file, kind, engine)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one turns back, and no later one keeps that from coming to a safe end."""
+"""Ctrl-C, SIGTERM, a lost terminal (SIGHUP): the first one turns back, no later one keeps that from a safe end."""
 
 import asyncio
 import signal
@@ -27,6 +27,6 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
         print("interrupted: going to a safe end first", file=sys.stderr)
         running.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, interrupted)
     return await running

@@ -112,7 +112,12 @@ def _report(console: Console, replayed: Replayed, as_json: bool) -> int:
 
 async def db_upgrade(*, as_json: bool) -> int:
     settings = Settings()
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageInvalid(
+            f"Cannot make the data directory {settings.data_dir}: {error.strerror}", hint="set INTERLOCK_DATA_DIR"
+        ) from error
     schema = await migrate.upgrade(settings.store_url)
     if as_json:
         print_json({"schema": schema})

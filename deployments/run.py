@@ -30,11 +30,15 @@ from state.narrative import narrate
 from state.next_action import next_action
 from state.rollout import Rollout
 
+LONGEST_MANIFEST = 1 << 20
+"""Bytes that are read of a manifest; the loader's own limit is below that and says so."""
+
 
 def read_manifest(path: Path) -> Manifest:
     """Raises UsageInvalid for a file that cannot be read, ManifestInvalid with all its mistakes."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            text = file.read(LONGEST_MANIFEST + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageInvalid(
             f"{path} is no UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"

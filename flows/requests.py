@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flows.history import History
 from flows.ports import Ports
-from state.errors import NotFound, Refused, UsageInvalid
+from state.errors import NoneProven, NotFound, Refused, UsageInvalid
 from state.events import Purpose, RolloutRequested
 from state.leases import proven
 from state.manifest.model import HostSpec, Manifest
@@ -59,11 +59,7 @@ async def to_proven(
     history = proven(await ports.events.read(f"service-{service}"))
     wanted = _chosen([event.revision for event in history], to)
     if wanted is None:
-        raise NotFound(
-            "proven revision",
-            to or f"before the present one of {service}",
-            hint=f"`interlock history {service}` lists them",
-        )
+        raise NoneProven(service, to, len(history))
     if hosts is None:
         hosts = await _hosts_of(ports, next(e.rollout for e in reversed(history) if e.revision.digest == wanted.digest))
     return RolloutRequested(

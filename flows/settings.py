@@ -4,9 +4,12 @@ import getpass
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from state.errors import UsageInvalid
 
 
 def _data_dir() -> Path:
@@ -25,8 +28,17 @@ class Settings(BaseSettings):
     database_url: str = ""
     ssh_key: str = ""
     ssh_config: str | None = None
-    lease_s: float = 300.0
-    generation_s: float = 30.0
+    lease_s: float = Field(300.0, ge=1, le=86_400, allow_inf_nan=False)
+    generation_s: float = Field(30.0, ge=1, le=3_600, allow_inf_nan=False)
+
+    def __init__(self, **given: Any) -> None:
+        """Raises UsageInvalid that names the variable."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = f"INTERLOCK_{'_'.join(map(str, first['loc'])).upper()}"
+            raise UsageInvalid(f"{name}: {first['msg'].lower()}", hint="see docs/reference/settings.md") from error
 
     @property
     def store_url(self) -> str:

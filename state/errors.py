@@ -35,6 +35,7 @@ class InterlockError(Exception):
     ├── HistoryCorrupt          a digest does not match what is stored              exit 1
     │   └── EvidenceCorrupt     the same of raw evidence
     ├── NotFound                no such rollout, service, evidence or stream        exit 2
+    ├── NoneProven              there is no proven revision that could be gone back to   exit 2
     └── Stranded                neither revision could be proven; a person is needed   exit 4
     """
 
@@ -62,6 +63,18 @@ class NotFound(InterlockError):
     def __init__(self, kind: str, name: str, *, hint: str = "") -> None:
         super().__init__(f"There is no {kind} `{name}`", hint=hint)
         self.kind, self.name = kind, name
+
+
+class NoneProven(InterlockError):
+    """A rollback has no revision to go to. What ran before the first rollout was never proven, so it is no target."""
+
+    exit_code = 2
+
+    def __init__(self, service: str, to: str, known: int) -> None:
+        counted = f"{known} proven revision{'s' if known != 1 else ''}"
+        which = f"none begins with `{to}`" if to else "there is none before the present one"
+        super().__init__(f"{service} has {counted}: {which}", hint="`interlock history` lists services and revisions")
+        self.service, self.to, self.known = service, to, known
 
 
 class ManifestInvalid(InterlockError):

@@ -12,6 +12,7 @@ from state.errors import HistoryCorrupt, InterlockError
 from state.manifest.model import HostSpec
 from state.model import Value
 from state.plan import Plan
+from state.redaction import redact
 from state.revision import Revision
 from state.store.port import NewEvent, RecordedEvent
 
@@ -45,8 +46,8 @@ class ErrorFacts(Value):
     def of(cls, error: InterlockError) -> "ErrorFacts":
         return cls(
             code=error.code,
-            message=str(error),
-            hint=error.hint,
+            message=redact(str(error)),
+            hint=redact(error.hint),
             retryable=error.retryable,
             exit_code=error.exit_code,
         )

@@ -10,6 +10,7 @@ from state.errors import Refused
 from state.manifest.model import AcceptLengthSpec, ClaimSpec
 from state.observation import Observation
 from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
+from state.redaction import REDACTED, is_secret_name, redact_bytes
 from state.revision import Revision
 from state.target import Target, started_by
 
@@ -89,14 +90,20 @@ def previous_target(
         unit=revision.unit,
         unit_host=revision.unit_host,
         endpoint=f"http://127.0.0.1:{port}",
-        argv=observed.argv,
-        arguments=arguments,
+        argv=_as_recorded(observed.argv),
+        arguments={name: REDACTED if is_secret_name(name) else value for name, value in arguments.items()},
         engine_version=installed.version,
         architectures=installed.architectures.get(str(arguments.get("model_path")), ()),
         gpu_host=revision.gpu_host,
         drivers=drivers,
         managed=False,
     )
+
+
+def _as_recorded(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """An argv that was found running, as its evidence is kept: a plan is stored, and nothing stored holds a secret."""
+    kept = redact_bytes(b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in argv))
+    return tuple(word.decode("utf-8", "replace") for word in kept.split(b"\0")[:-1])
 
 
 def manifest_claims(specs: Sequence[ClaimSpec]) -> tuple[Claim, ...]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic_core import PydanticCustomError
 
 from state.engines.registry import NAMES, part
+from state.redaction import redact
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
@@ -93,10 +94,10 @@ def parse_endpoint(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith("http://"):
         raise mistake(f"{show(value)} is no endpoint; {expected}")
     if endpoint_port(value) is None:
-        raise mistake(f"{show(value)} names no port; {expected}")
+        raise mistake(f"{redact(show(value))} names no port; {expected}")
     parts = urlsplit(value)
     if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment or not parts.hostname:
-        raise mistake(f"{show(value)} holds more or less than a host and a port; {expected}")
+        raise mistake(f"{redact(show(value))} holds more or less than a host and a port; {expected}")
     parse_address(parts.hostname)
     return value.rstrip("/")
 

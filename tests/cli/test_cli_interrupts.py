@@ -29,6 +29,25 @@ def test_before_the_stop_an_interruption_is_a_clean_end(practice: Stage) -> None
     assert practice.interlock("recover").out == "nothing to recover: every rollout has ended, or is being driven\n"
 
 
+def test_after_the_stop_a_lost_terminal_puts_the_old_state_back(practice: Stage) -> None:
+    before = practice.facts()
+    process = practice.start("apply", practice.manifest(), "--bare")
+    read_until(process, "weights after")
+    ran = end_of(process, signal.SIGHUP)
+    assert ran.code == 130, ran
+    assert practice.facts().unit_file == before.unit_file
+    assert practice.interlock("history", "--json").json[0]["state"] == "rolled-back"
+
+
+def test_a_rollout_whose_reader_went_away_comes_to_its_end(practice: Stage) -> None:
+    process = practice.start("apply", practice.manifest(), "--bare")
+    read_until(process, "stop-service")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert practice.interlock("history", "--json").json[0]["state"] == "promoted"
+
+
 def test_after_the_stop_an_interruption_puts_the_old_state_back_however_often_it_comes(practice: Stage) -> None:
     before = practice.facts()
     process = practice.start("apply", practice.manifest(), "--bare")

@@ -115,10 +115,10 @@ def _speculation(asked: Mapping[str, object], version: str | None) -> Iterator[t
 
 
 def _triple(asked: Mapping[str, object], given: Sequence[str], version: str | None) -> Iterator[tuple[str, str]]:
-    """An incomplete set was measured to kill 0.5.23; an operator's fork is known to have taken steps alone. So an
-    unknown version is left to the preflight, which asks the installed one."""
+    """An incomplete set was measured to kill 0.5.23, and names are checked alike since 0.5.12; an operator's fork is
+    known to have taken steps alone. So an unknown version is left to the preflight, which asks the installed one."""
     missing = [name for name in SPECULATIVE_TRIPLE if name not in given]
-    if missing and (version is None or release(version) < (0, 5, 22)):
+    if missing and (version is None or release(version) < (0, 5, 12)):
         return
     if missing:
         yield (

@@ -43,8 +43,11 @@ def test_a_rollout_whose_reader_went_away_comes_to_its_end(practice: Stage) -> N
     process = practice.start("apply", practice.manifest(), "--bare")
     read_until(process, "stop-service")
     assert process.stdout is not None
+    assert process.stderr is not None
     process.stdout.close()
-    assert process.wait(60) == 0
+    with process.stderr:
+        assert process.wait(60) == 0
+        assert process.stderr.read() == "standard output is gone (Broken pipe); going on without it\n"
     assert practice.interlock("history", "--json").json[0]["state"] == "promoted"
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from flows import lease
 from flows.history import History
@@ -46,21 +46,22 @@ def interval(history: History) -> float:
 async def _renew(history: History, hosts: Hosts) -> None:
     requested = history.rollout.requested
     assert requested is not None  # asked for by the caller
-    armed = armed_timer(history.rollout)
-    try:
+    with suppress(InterlockError):
         await lease.renew(history.ports, requested)
-        if armed is not None:
-            await timer.renew(
-                hosts[armed.host], armed.service, Fence(requested.rollout, history.rollout.fencing[armed.host])
-            )
-    except InterlockError:
-        return
+    for armed in armed_timers(history.rollout):
+        fence = Fence(requested.rollout, history.rollout.fencing[armed.host])
+        with suppress(InterlockError):
+            await timer.renew(hosts[armed.host], armed.service, fence)
 
 
-def armed_timer(rollout: Rollout) -> ArmTimer | None:
-    """The timer, if it was armed and nothing has begun to take it down."""
-    for index, step in begun_steps(rollout):
-        if isinstance(step, ArmTimer) and f"do:{index}:{step.kind}" in rollout.done:
-            down = rollout.started(f"undo:{index}:disarm-timer") or rollout.started(f"undo:{index}:{step.kind}")
-            return None if down or rollout.started("conclude:promoted") else step
-    return None
+def armed_timers(rollout: Rollout) -> tuple[ArmTimer, ...]:
+    """The timers that were armed and that nothing has begun to take down."""
+    if rollout.started("conclude:promoted"):
+        return ()
+    return tuple(
+        step
+        for index, step in begun_steps(rollout)
+        if isinstance(step, ArmTimer)
+        and f"do:{index}:{step.kind}" in rollout.done
+        and not rollout.started(f"undo:{index}:{step.kind}")
+    )

@@ -61,7 +61,7 @@ def steps_between(desired: Revision, observed: Observation, port: int) -> tuple[
     guards: list[Step] = []
     if files:
         guards.append(StageFiles(host=desired.unit_host, service=desired.service, changes=files))
-    guards.append(_timer(desired, observed, files, moves))
+    guards += _timers(desired, observed, files, moves)
     return (*guards, *_outage(desired, observed, files, moves, port))
 
 
@@ -125,18 +125,40 @@ def describe(steps: Sequence[Step], reason: str) -> tuple[str, ...]:
     return tuple(_sentence(step, reason) for step in steps)
 
 
-def _timer(
+GPU_TIMER_LATER_S = 20.0
+"""The GPU host's own timer waits so much longer: by then the other host has stopped what may hold its devices."""
+
+
+def _timers(
     desired: Revision, observed: Observation, files: tuple[FileChange, ...], moves: tuple[DriverMove, ...]
-) -> ArmTimer:
-    return ArmTimer(
-        host=desired.unit_host,
-        service=desired.service,
-        deadline_s=desired.policy.timer_s,
-        unit=desired.unit,
-        start=observed.unit.active,
-        files=files,
-        moves=moves if desired.gpu_host in (None, desired.unit_host) else (),
-    )
+) -> list[Step]:
+    """One timer on the service's host; where drivers move on another host, one there as well, with the moves alone."""
+    apart = desired.gpu_host not in (None, desired.unit_host)
+    deadline_s = desired.policy.timer_s
+    armed: list[Step] = [
+        ArmTimer(
+            host=desired.unit_host,
+            service=desired.service,
+            deadline_s=deadline_s,
+            unit=desired.unit,
+            start=observed.unit.active,
+            files=files,
+            moves=() if apart else moves,
+        )
+    ]
+    if apart and moves and desired.gpu_host:
+        armed.append(
+            ArmTimer(
+                host=desired.gpu_host,
+                service=f"{desired.service}:gpus",  # no service can be called so: both may be one machine
+                deadline_s=deadline_s + GPU_TIMER_LATER_S,
+                unit="",
+                start=False,
+                files=(),
+                moves=moves,
+            )
+        )
+    return armed
 
 
 def _outage(
@@ -171,7 +193,8 @@ def _sentence(step: Step, reason: str) -> str:
         case StageFiles():
             return f"upload {', '.join(c.after.path for c in step.changes)} beside the old and read back by SHA-256"
         case ArmTimer():
-            return f"arm the timer that restores the old state after {step.deadline_s:g} s without renewal"
+            what = "the old state" if step.unit else "the old drivers"
+            return f"arm the timer on {step.host} that restores {what} after {step.deadline_s:g} s without renewal"
         case StopService():
             return f"stop {step.unit} and prove that nothing of it is left"
         case RebindGpus():

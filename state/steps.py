@@ -75,7 +75,10 @@ class DiscardStaged(Value):
 
 
 class ArmTimer(Value):
-    """The dead-man's timer: without renewal for `deadline_s` seconds the host runs `restore`'s inverses by itself."""
+    """The dead-man's timer: without renewal for `deadline_s` seconds the host restores the old state by itself.
+
+    `unit` is empty on a GPU host that is not the service's: there are only drivers to put back.
+    """
 
     role: ClassVar[Role] = "guard"
     kind: Literal["arm-timer"] = "arm-timer"

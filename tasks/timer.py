@@ -58,13 +58,16 @@ def restoring(step: ArmTimer) -> list[Line]:
     return [
         must(*write(f"{FENCE}.new", f"{REVERTED}\n")),
         must("mv", "-T", "-f", "--", f"{FENCE}.new", FENCE),
-        may("systemctl", "stop", "--", step.unit),
+        *([may("systemctl", "stop", "--", step.unit)] if step.unit else []),
         *(line for change in reversed(step.files) for line in placing(step.service, change.before, may)),
         *(rebinding(move.reversed()) for move in reversed(step.moves)),
-        may("systemctl", "daemon-reload"),
-        may("systemctl", "reset-failed", "--", step.unit),
+        *(_reread(step.unit) if step.unit else []),
         *([may("systemctl", "start", "--", step.unit)] if step.start else []),
     ]
+
+
+def _reread(unit: str) -> list[Line]:
+    return [may("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", unit)]
 
 
 def placing(service: str, state: FileState, line: Maker = must) -> list[Line]:

@@ -257,10 +257,13 @@ def test_the_steps_carry_what_they_need() -> None:
     assert (timer.deadline_s, timer.start, timer.unit) == (77, True, UNIT)
 
 
-def test_gpus_on_another_host_are_not_the_timers() -> None:
+def test_gpus_on_another_host_have_a_timer_of_their_own_that_comes_later() -> None:
     steps_ = steps_between(revision(gpu_host="hypervisor"), OLD, PORT)
-    (timer,) = [s for s in steps_ if isinstance(s, ArmTimer)]
-    assert timer.moves == ()
+    timer, gpus_ = [s for s in steps_ if isinstance(s, ArmTimer)]
+    assert (timer.host, timer.moves) == ("serving", ())
+    assert (gpus_.host, gpus_.unit, gpus_.files, gpus_.start) == ("hypervisor", "", (), False)
+    assert gpus_.moves == next(s.moves for s in steps_ if s.kind == "rebind-gpus")
+    assert (gpus_.service, gpus_.deadline_s) == (f"{timer.service}:gpus", timer.deadline_s + 20)
     assert [s.host for s in steps_ if s.kind == "rebind-gpus"] == ["hypervisor"]
 
 
@@ -301,7 +304,7 @@ def test_a_plan_is_told_step_by_step() -> None:
     told = describe(steps_between(revision(), OLD, PORT), "because")
     assert told == (
         f"upload {PATH} beside the old and read back by SHA-256",
-        "arm the timer that restores the old state after 300 s without renewal",
+        "arm the timer on serving that restores the old state after 300 s without renewal",
         f"stop {UNIT} and prove that nothing of it is left",
         f"move {GPUS[0]} from vfio-pci to nvidia",
         f"replace {PATH}; systemctl daemon-reload",

@@ -87,6 +87,10 @@ def _kinds(asked: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in asked.items():
         if name in INTEGERS and not _is_whole(value):
             yield name, f"`{value}` is no whole number; expected one"
+        if name in PARALLEL and isinstance(value, int) and value < 1:
+            yield name, f"`{value}` is no number of processes; expected 1 or more"
+        if name == "mem_fraction_static" and isinstance(value, (int, float)) and not 0 < value < 1:
+            yield name, f"`{value}` is no share of a GPU's memory; expected a number between 0 and 1, such as 0.75"
         if name in SWITCHES and value is not True:
             yield name, f"`{value}` is given to a switch; expected true or false"
 
@@ -132,6 +136,9 @@ def _triple(asked: Mapping[str, object], given: Sequence[str], version: str | No
     steps, topk, drafts = (asked[name] for name in SPECULATIVE_TRIPLE)
     if isinstance(steps, int) and topk == 1 and drafts != steps + 1:
         yield SPECULATIVE_TRIPLE[2], f"`{drafts}` is overruled with topk 1; expected steps + 1 = {steps + 1}"
+
+
+PARALLEL = ("tp_size", "pp_size", "dp_size", "ep_size")
 
 
 def _is_whole(value: object) -> bool:

@@ -157,6 +157,10 @@ NEXTN = {"speculative_algorithm": "NEXTN"}
         pytest.param({"tp": 2, "tp_size": 4}, None, ["tp_size"], "same argument", id="two-names-for-one"),
         pytest.param({"tp_size": "four"}, None, ["tp_size"], "whole number", id="a-number-in-words"),
         pytest.param({"tp_size": True}, None, ["tp_size"], "whole number", id="a-number-as-a-switch"),
+        pytest.param({"tp_size": -4}, None, ["tp_size"], "1 or more", id="fewer-than-one-process"),
+        pytest.param(
+            {"mem_fraction_static": 7.5}, None, ["mem_fraction_static"], "between 0 and 1", id="a-share-above-one"
+        ),
         pytest.param({"enable_metrics": 1}, None, ["enable_metrics"], "switch", id="a-switch-with-a-value"),
         pytest.param(
             {"speculative_num_steps": 3}, None, ["speculative_num_steps"], "without", id="steps-without-algorithm"

@@ -242,7 +242,9 @@ NOT_THERE = [
     pytest.param(("replay", "0123"), "There is no rollout `0123`", id="replay"),
     pytest.param(("recover", "0123"), "There is no rollout `0123`", id="recover"),
     pytest.param(("history", "nobody"), "There is no service `nobody`", id="history"),
-    pytest.param(("rollback", "nobody", "--bare"), "There is no proven revision", id="rollback"),
+    pytest.param(
+        ("rollback", "nobody", "--bare"), "nobody has 0 proven revisions: there is none before", id="rollback"
+    ),
     pytest.param(("replay",), "Name one rollout, or give --all", id="replay-nothing"),
     pytest.param(("apply", "{}", "--bare", "--plan", "123"), "`123` is no plan's digest", id="a-digest-too-short"),
     pytest.param(("apply", "{}", "--bare", "--plan", "Z" * 12), "is no plan's digest", id="no-digest"),

@@ -128,7 +128,8 @@ def test_a_service_goes_back_to_what_was_proven_before(practice: Stage) -> None:
     assert (forth.code, forth.json["revision"]) == (0, second)
     unknown = practice.interlock("rollback", "qwen35-122b", "--to", "ffff", "--bare")
     assert unknown.code == 2
-    assert unknown.err.startswith("error: There is no proven revision `ffff`\nhint: ")
+    assert unknown.err.startswith("error: qwen35-122b has ")
+    assert " proven revisions: none begins with `ffff`\nhint: " in unknown.err
 
 
 def test_a_service_that_does_not_exist_yet_is_created(practice: Stage) -> None:

@@ -112,8 +112,8 @@ async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(practice: S
     assert (verified.type.value, verified.name) == ("COMPLETED", "verified")
 
     nothing = await flows.rollback("qwen35-122b", return_state=True)
-    assert (nothing.type.value, nothing.name) == ("FAILED", "not-found")
-    assert nothing.message.startswith("There is no proven revision ")
+    assert (nothing.type.value, nothing.name) == ("FAILED", "none-proven")
+    assert "there is none before the present one" in nothing.message
     await asyncio.to_thread(an_interrupted_command_turns_back, practice, server)
     await goes_on_without_its_server(practice, server)
 

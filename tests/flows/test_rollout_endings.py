@@ -21,7 +21,7 @@ ENDINGS = [
     pytest.param(fault("flag-ignored"), "speculative-algorithm refuted", "did not take the flag", id="flag-ignored"),
     pytest.param(
         fault("crash-loading-draft"),
-        r"The engine failed \(weights-mismatch\)|The engine failed",
+        r"The engine failed \(weights-mismatch\)",
         "draft|weights|checkpoint",
         id="crash-while-loading-the-draft",
     ),
@@ -63,6 +63,7 @@ def test_a_broken_start_is_found_and_the_old_state_put_back(scripted: dict[str, 
             await hold_as_before(stage, before, ended.concluded.summary)
             first = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
             told = " ".join(getattr(x, "hint", "") or getattr(x, "remedy", "") for x in first)
+            assert len(told) > 20, told
             assert re.search(remedy, told, re.IGNORECASE), told
 
     run()

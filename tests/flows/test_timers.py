@@ -28,9 +28,7 @@ async def test_with_the_orchestrator_gone_service_and_drivers_come_back_on_two_h
         ended = await stage.recover()
         assert ended.concluded is not None
         assert ended.concluded.outcome == "rolled-back"
-        assert "had restored the old state by its own timer" in ended.concluded.summary or "restored" in str(
-            ended.trouble
-        )
+        assert "restored the old state by its own timer" in ended.concluded.summary
         assert await stage.state() == before
 
 

@@ -34,18 +34,28 @@ ENDINGS = [
     pytest.param(fault("accept-nothing"), "speculation-active refuted: useless", "mtp", id="accept-length-1.00"),
     pytest.param(fault("kv-too-small"), r"\(kv-cache-too-small\)", "mem", id="no-room-for-the-pool"),
     pytest.param(fault("cuda-oom"), r"\(cuda-oom\)", "mem|memory", id="out-of-gpu-memory"),
-    pytest.param(fault("graph-capture-failed"), r"\(graph-capture-failed\)", "", id="graphs-not-captured"),
     pytest.param(
-        fault("exit-after-ready"), "The engine failed|active refuted|did not|exited", "", id="exits-after-ready"
+        fault("graph-capture-failed"), r"\(graph-capture-failed\)", "--cuda-graph-max-bs", id="graphs-not-captured"
     ),
-    pytest.param(fault("wrong-mem-fraction"), "mem-fraction-static refuted", "", id="another-memory-fraction"),
+    pytest.param(
+        fault("exit-after-ready"),
+        "active refuted: systemd says failed|The engine failed",
+        "systemctl status|journal",
+        id="exits-after-ready",
+    ),
+    pytest.param(
+        fault("wrong-mem-fraction"),
+        "mem-fraction-static refuted",
+        "another mem_fraction_static",
+        id="another-memory-fraction",
+    ),
     pytest.param(
         fault("fewer-drafts-on-one-rank"),
         "draft-even refuted|draft-weights refuted",
         "rank",
         id="a-rank-with-less-draft",
     ),
-    pytest.param(fault("warm-up-failed"), r"\(warm-up-failed\)", "", id="warm-up-failed"),
+    pytest.param(fault("warm-up-failed"), r"\(warm-up-failed\)", "SGLANG_WARMUP_TIMEOUT", id="warm-up-failed"),
     pytest.param(fault("wrong-answers"), "answers refuted", "wrongly", id="wrong-answers"),
 ]
 

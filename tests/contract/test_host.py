@@ -8,18 +8,30 @@ from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from state.errors import DeadlineExceeded, HostUnreachable, PrivilegeRefused
 from tasks.hosts.port import Argv, Completed, Host
-from tests.hosts.reached import ADAPTERS, Reached
+from tests.hosts.adapter import Adapter, Reach, Reached
+from tests.hosts.reached import ADAPTERS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # a connection that tests share lives on one loop
 
 
-@pytest.fixture(params=ADAPTERS.values(), ids=ADAPTERS.keys())
-async def reached(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Reached]:
-    test = request.node.originalname.removeprefix("test_")
-    if reason := request.param.cannot.get(test):
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=ADAPTERS.values(), ids=ADAPTERS.keys())
+async def adapter(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Adapter, Reach]]:
+    async with request.param.opened() as reach:
+        yield request.param, reach
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def reached(
+    request: pytest.FixtureRequest, adapter: tuple[Adapter, Reach], tmp_path: Path
+) -> AsyncIterator[Reached]:
+    (which, reach), test = adapter, request.node.originalname.removeprefix("test_")
+    if reason := which.cannot.get(test):
         pytest.skip(reason)
-    async with request.param.reach(tmp_path, test != "sudo_that_says_no") as found:
+    async with reach(tmp_path, test != "sudo_that_says_no") as found:
         yield found
 
 
@@ -152,16 +164,16 @@ async def test_thirty_reads_are_one_round_trip(reached: Reached) -> None:
     for number in range(30):
         await run(reached.host, "tee", "--", f"{reached.directory}/{number}", stdin=f"{number}".encode())
     assert reached.round_trips is not None
-    before = reached.round_trips()
+    before = await reached.round_trips()
     reads = [Argv(("cat", "--", f"{reached.directory}/{number}"), root=number % 2 == 1) for number in range(30)]
     found = await reached.host.run_all(reads, timeout_s=20)
     assert [completed.text for completed in found] == [str(number) for number in range(30)]
-    assert reached.round_trips() - before == 1
+    assert await reached.round_trips() - before == 1
 
 
 async def test_no_argv_is_no_round_trip(reached: Reached) -> None:
     assert await reached.host.run_all([], timeout_s=20) == ()
-    assert reached.round_trips is None or reached.round_trips() == 0
+    assert reached.round_trips is None or await reached.round_trips() == 0
 
 
 async def test_only_a_single_argv_may_carry_stdin(reached: Reached) -> None:
@@ -197,7 +209,7 @@ async def test_an_argv_that_does_not_end_is_given_up(reached: Reached) -> None:
 
 async def test_a_session_lost_mid_argv_is_said_and_the_effect_stays(reached: Reached) -> None:
     path = f"{reached.directory}/made"
-    reached.lose_next()
+    await reached.lose_next()
     with pytest.raises(HostUnreachable, match=r"^Cannot reach gpu-1 at .+: .+") as lost:
         await run(reached.host, "mkdir", "--", path)
     assert lost.value.retryable

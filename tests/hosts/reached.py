@@ -3,8 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
@@ -18,38 +17,9 @@ from tasks.practice.host import PracticeMachine
 from tasks.practice.machine import Machine
 from tasks.practice.simulated import SimulatedHost
 from tasks.practice.sshd import PracticeSshd
-from tests.hosts import contained
+from tests.hosts import booted, contained, virtual
+from tests.hosts.adapter import USER, Adapter, Reached, anew
 from tests.hosts.local_machine import LocalMachine
-
-USER = "interlock"
-
-
-@dataclass(frozen=True)
-class Reached:
-    """A host, and what the suite needs to know of it.
-
-    `directory` exists there, empty and writable; `slow` does not end by itself within a second; `follow` goes on, and
-    prints each line that `say` is given; `round_trips` counts execs where they can be counted; `serve` lets something
-    answer `GET /` with "pong" on a port of the host's loopback; `lose_next` lets the session be lost when the next argv
-    has been carried out, before its answer.
-    """
-
-    host: Host
-    directory: str
-    slow: Argv
-    follow: Argv
-    say: Callable[[str], Awaitable[None]]
-    serve: Callable[[], AbstractAsyncContextManager[int]]
-    lose_next: Callable[[], None]
-    round_trips: Callable[[], int] | None = None
-
-
-@dataclass(frozen=True)
-class Adapter:
-    """`cannot` says which test it cannot take part in, and why."""
-
-    reach: Callable[[Path, bool], AbstractAsyncContextManager[Reached]]
-    cannot: dict[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -110,12 +80,15 @@ async def local_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[R
     async with practice_sshd(LocalMachine(directory, sudo_allowed=sudo_allowed)) as sshd:
         host = SshHost("gpu-1", login(sshd, directory))
 
-        def lose_next() -> None:
+        async def lose_next() -> None:
             sshd.lost_answers = 1
+
+        async def execs() -> int:
+            return sshd.execs
 
         try:
             slow, follow = Argv(("sleep", "30")), Argv(("tail", "-f", "-n", "+1", "--", str(log)))
-            yield Reached(host, str(work), slow, follow, say, pong, lose_next, lambda: sshd.execs)
+            yield Reached(host, str(work), slow, follow, say, pong, lose_next, execs)
         finally:
             await host.aclose()
 
@@ -158,7 +131,7 @@ async def practice_machine(sudo_allowed: bool) -> AsyncIterator[PracticeMachine]
         await machine.aclose()
 
 
-def reached_practice(host: Host, machine: PracticeMachine, round_trips: Callable[[], int] | None) -> Reached:
+def reached_practice(host: Host, machine: PracticeMachine, round_trips: Callable[[], Awaitable[int]] | None) -> Reached:
     async def say(line: str) -> None:
         machine.kernel(line)
 
@@ -170,7 +143,7 @@ def reached_practice(host: Host, machine: PracticeMachine, round_trips: Callable
 
     follow = Argv(("journalctl", "--follow", "--no-tail", "--dmesg", "--output=cat"))
 
-    def lose_next() -> None:
+    async def lose_next() -> None:
         machine.faults.cut_after(lambda words: True)
 
     return Reached(host, f"/home/{USER}/work", Argv(("true", "slow")), follow, say, serve, lose_next, round_trips)
@@ -182,8 +155,12 @@ async def practice_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterato
         ports = lambda: {port for group in machine.systemd.groups() for port in group.listening()}  # noqa: E731
         async with practice_sshd(machine, in_memory=ports) as sshd:
             host = SshHost("gpu-1", login(sshd, directory))
+
+            async def execs() -> int:
+                return sshd.execs
+
             try:
-                yield reached_practice(host, machine, lambda: sshd.execs)
+                yield reached_practice(host, machine, execs)
             finally:
                 await host.aclose()
 
@@ -196,32 +173,13 @@ async def practice_directly(directory: Path, sudo_allowed: bool) -> AsyncIterato
 
 ADAPTERS = {
     "practice machine directly": Adapter(
-        practice_directly, {"thirty_reads_are_one_round_trip": "there is no connection to make round trips on"}
+        anew(practice_directly), {"thirty_reads_are_one_round_trip": "there is no connection to make round trips on"}
     ),
-    "local programs over SSH": Adapter(local_over_ssh),
-    "practice machine over SSH": Adapter(practice_over_ssh),
+    "local programs over SSH": Adapter(anew(local_over_ssh)),
+    "practice machine over SSH": Adapter(anew(practice_over_ssh)),
 }
 
-
-@asynccontextmanager
-async def container_over_ssh(directory: Path, sudo_allowed: bool) -> AsyncIterator[Reached]:
-    """Real programs behind a real sshd, in a container with a systemd of its own."""
-    async with contained.reached(sudo_allowed) as (host, root):
-        place = root / contained.PLACE.lstrip("/")
-
-        async def say(line: str) -> None:
-            with (root / contained.LOG.lstrip("/")).open("a") as file:
-                file.write(line + "\n")
-
-        def execs() -> int:
-            counted = place / "execs"
-            return len(counted.read_bytes()) if counted.exists() else 0
-
-        slow, follow = Argv(("sleep", "30")), Argv(("tail", "-f", "-n", "+1", "--", contained.LOG))
-        lose_next = (place / "lose-next").touch
-        yield Reached(host, contained.WORK, slow, follow, say, contained.pong, lose_next, execs)
-
-
-if os.environ.get("INTERLOCK_LAB") == "1":  # it is booted, which takes root and Debian's packages
-    listed = "its sudo is granted a list of programs, in which one that is not there cannot be"
-    ADAPTERS["container over SSH"] = Adapter(container_over_ssh, {"no_such_program_is_127_for_root_too": listed})
+if os.environ.get("INTERLOCK_LAB") == "1":  # they are booted, which takes root and Debian's packages
+    listed = {"no_such_program_is_127_for_root_too": booted.LISTED}
+    ADAPTERS["container over SSH"] = Adapter(contained.opened, listed)
+    ADAPTERS["virtual machine over SSH"] = Adapter(virtual.opened, listed)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from flows.work import Work, keep
-from state.claims import Claim, conclusion, judge
+from state.claims import Claim, conclusion
 from state.engines.engine import engine_for
 from state.events import (
     Event,
@@ -16,6 +16,7 @@ from state.events import (
     SoakPassed,
 )
 from state.evidence import Evidence, common_facts
+from state.judging import judge
 from state.plan import Plan
 from state.rollout import Rollout
 from state.store.port import EvidenceStore

@@ -1,20 +1,21 @@
-"""Claims, facts and verdicts: what is asserted of a running service, what was read, and what follows.
+"""Claims, facts and verdicts: what is asserted of a running service, what was read, and what followed.
 
-`judge` is the whole rule. No evidence is never `held`; a claim about a level needs its sample.
+`state.judging` holds the rule that makes verdicts of claims and facts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 
-from state.interval import mean_interval
 from state.model import Value
 
 Plane = Literal["identity", "control", "data", "resource", "function", "speculation", "performance"]
 PLANES: tuple[Plane, ...] = ("identity", "control", "data", "resource", "function", "speculation", "performance")
 Outcome = Literal["held", "refuted", "inconclusive"]
 Relation = Literal["equals", "one-of", "at-least", "at-most", "within"]
+Estimator = Literal["value", "mean", "proportion", "change"]
+Doubt = Literal["rollback", "hold", "accept"]
 
 
 def _as_lists(value: Any) -> Any:
@@ -27,12 +28,28 @@ def _as_lists(value: Any) -> Any:
 Plain = Annotated[Any, BeforeValidator(_as_lists)]
 
 
+class Cause(Value):
+    """A likely cause of a refuted claim, and what would tell it from the others."""
+
+    cause: str
+    check: str
+
+
 class Claim(Value):
     """A falsifiable statement about the running service.
 
     `metric` names the fact it is about; `expected` is the value, the list of values (`one-of`), the bound, or
-    `[value, tolerance]` (`within`). `minimum_sample` counts observations behind the fact; with `confidence` a bound is
-    put against the interval of the mean over the fact's samples, not against the mean.
+    `[value, tolerance]` (`within`). `minimum_sample` counts observations behind the fact.
+
+    `estimator` says how a fact's samples are put against the bound: `value` compares the fact itself; `mean` an
+    interval of the samples' mean; `proportion` an interval of the share of ones among them; `change` an interval of
+    the relative change from the fact's baseline samples (`expected` 0.12 is +12 %). `confidence` is the probability
+    that a true claim is not refuted; `held` is given with a fifth of that error. `resolution` is what the figures are
+    rounded to, half a unit of the last digit: samples without spread prove no more than that.
+
+    `deadline_s` bounds the seconds of traffic spent on deciding it, `doubt` says what follows if it stays open (None:
+    the rollout's policy), `causes` are in the order of their likelihood, `conditions` are the claim's own parameters,
+    for instance the concurrency it is about.
     """
 
     name: str
@@ -44,23 +61,63 @@ class Claim(Value):
     source: str
     remedy: str
     minimum_sample: int = 1
+    estimator: Estimator = "value"
     confidence: float | None = None
+    resolution: float = 0.005
+    unit: str = ""
     deadline_s: float | None = None
+    doubt: Doubt | None = None
+    causes: tuple[Cause, ...] = ()
+    conditions: dict[str, Plain] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_have_an_estimator(cls, data: Any) -> Any:
+        """Claims of 0.1.0 said `confidence` alone, and meant the mean."""
+        if isinstance(data, dict) and data.get("confidence") is not None and "estimator" not in data:
+            return {**data, "estimator": "mean"}
+        return data
+
+    @model_validator(mode="after")
+    def _intervals_have_a_level(self) -> "Claim":
+        if self.estimator != "value" and self.confidence is None:
+            raise ValueError(f"claim {self.name}: an interval needs a confidence")
+        return self
 
 
 class Fact(Value):
-    """One thing read from evidence. `value` None means that the evidence does not say. `evidence` holds digests."""
+    """One thing read from evidence. `value` None means that the evidence does not say. `evidence` holds digests.
+
+    `samples` are the observations behind a level, `baseline` those of the configuration that it is compared with.
+    """
 
     metric: str
     value: Plain = None
     sample: int = 1
     samples: tuple[float, ...] = ()
+    baseline: tuple[float, ...] = ()
     text: str = ""
     evidence: tuple[str, ...] = ()
 
 
+class Estimate(Value):
+    """A figure with what is known of it: `low` and `high` enclose it as the verdict needed, None where there is no
+    interval; `noise` is the relative spread between repeats of the same configuration (A/A), where that was measured.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+    unit: str = ""
+    sample: int = 0
+    baseline: float | None = None
+    noise: float | None = None
+
+
 class Verdict(Value):
-    """A claim's outcome with its reason; `more` says that more traffic could still decide it."""
+    """A claim's outcome with its reason; `more` says that more traffic could still decide it, `refuting` what would
+    have refuted it."""
 
     claim: str
     plane: Plane
@@ -71,12 +128,21 @@ class Verdict(Value):
     sample: int = 0
     evidence: tuple[str, ...] = ()
     more: bool = False
+    estimate: Estimate | None = None
+    refuting: str = ""
+    doubt: Doubt | None = None
+    causes: tuple[Cause, ...] = ()
+    deadline_s: float | None = None
 
 
-def judge(claims: Sequence[Claim], facts: Iterable[Fact]) -> tuple[Verdict, ...]:
-    """One verdict for each claim, in the order of the claims."""
-    known = {fact.metric: fact for fact in facts}
-    return tuple(_verdict(claim, known.get(claim.metric)) for claim in claims)
+class Undecidable(Value):
+    """A claim that would follow from what is asked for, and that no evidence could decide here; `why` is a sentence,
+    `instead` says what would make it decidable."""
+
+    claim: str
+    plane: Plane
+    why: str
+    instead: str = ""
 
 
 def conclusion(verdicts: Sequence[Verdict]) -> Outcome:
@@ -85,99 +151,3 @@ def conclusion(verdicts: Sequence[Verdict]) -> Outcome:
     if "refuted" in outcomes:
         return "refuted"
     return "held" if outcomes == {"held"} else "inconclusive"
-
-
-def _verdict(claim: Claim, fact: Fact | None) -> Verdict:
-    outcome, reason, more = _decide(claim, fact)
-    return Verdict(
-        claim=claim.name,
-        plane=claim.plane,
-        statement=claim.statement,
-        outcome=outcome,
-        reason=reason,
-        remedy=claim.remedy if outcome != "held" else "",
-        sample=fact.sample if fact else 0,
-        evidence=fact.evidence if fact else (),
-        more=more,
-    )
-
-
-def _decide(claim: Claim, fact: Fact | None) -> tuple[Outcome, str, bool]:
-    if fact is None or fact.value is None:
-        why = fact.text if fact and fact.text else f"no evidence of it in {claim.source}"
-        return "inconclusive", why, True  # a probe that failed is no bad release: it is asked once more
-    if claim.relation in ("at-least", "at-most", "within") and not _is_number(fact.value):
-        return "inconclusive", f"{_shown(fact)}, which is no number", False
-    if claim.confidence is not None:
-        return _decide_level(claim, fact, claim.confidence)
-    if fact.sample < claim.minimum_sample:
-        return (
-            "inconclusive",
-            f"{_shown(fact)} from {fact.sample} of at least {claim.minimum_sample} observations",
-            True,
-        )
-    holds = _holds(claim, fact.value)
-    return ("held", _shown(fact), False) if holds else ("refuted", f"{_shown(fact)}; wanted {_wanted(claim)}", False)
-
-
-def _decide_level(claim: Claim, fact: Fact, confidence: float) -> tuple[Outcome, str, bool]:
-    count = len(fact.samples)
-    if count < max(2, claim.minimum_sample):
-        shown = f"mean {float(fact.value):.2f}"
-        return "inconclusive", f"{shown} from {count} of at least {max(2, claim.minimum_sample)} samples", True
-    low, high = mean_interval(fact.samples, confidence)
-    bound = float(claim.expected)
-    shown = f"mean {float(fact.value):.2f}, {confidence:.0%} interval {low:.2f} to {high:.2f}, {count} samples"
-    above, below = low >= bound, high < bound
-    if claim.relation == "at-most":
-        above, below = high <= bound, low > bound
-    if above:
-        return "held", shown, False
-    return ("refuted", f"{shown}; wanted {_wanted(claim)}", False) if below else ("inconclusive", shown, True)
-
-
-def _holds(claim: Claim, value: Any) -> bool:
-    match claim.relation:
-        case "equals":
-            return (type(value) is type(claim.expected) and bool(value == claim.expected)) or _same_number(
-                value, claim.expected
-            )
-        case "one-of":
-            return value in claim.expected
-        case "at-least":
-            return float(value) >= float(claim.expected)
-        case "at-most":
-            return float(value) <= float(claim.expected)
-        case "within":
-            middle, tolerance = claim.expected
-            return abs(float(value) - float(middle)) <= float(tolerance)
-
-
-def _same_number(a: Any, b: Any) -> bool:
-    return _is_number(a) and _is_number(b) and bool(a == b)
-
-
-LARGEST = 1e300
-"""Beyond it, and not a number at all, nothing is measured: an engine's figures are damaged there."""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
-
-
-def _shown(fact: Fact) -> str:
-    return fact.text or f"{fact.value}"
-
-
-def _wanted(claim: Claim) -> str:
-    match claim.relation:
-        case "equals":
-            return f"{claim.expected}"
-        case "one-of":
-            return "one of " + ", ".join(map(str, claim.expected))
-        case "at-least":
-            return f"at least {claim.expected}"
-        case "at-most":
-            return f"at most {claim.expected}"
-        case "within":
-            return f"{claim.expected[0]} ± {claim.expected[1]}"

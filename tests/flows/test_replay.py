@@ -11,8 +11,9 @@ import pytest
 from flows import prove
 from flows.ports import Ports
 from flows.replay import rejudge, replay_all
-from state.claims import Claim, Fact, Verdict, judge
+from state.claims import Claim, Fact, Verdict
 from state.events import EvidenceItem
+from state.judging import judge
 from state.store.connect import Stores, open_stores
 from state.store.memory import MemoryEventStore, MemoryEvidenceStore
 from state.store.port import EventStore, EvidenceStore, RecordedEvent

@@ -7,9 +7,10 @@ from typing import Any
 from core_samples import NEW_ARGV, target
 
 from state.canonical import sha256_hex
-from state.claims import Fact, Verdict, judge
+from state.claims import Fact, Verdict
 from state.engines.sglang.verification import ENGINE
 from state.evidence import Evidence, common_facts
+from state.judging import judge
 from state.target import Target
 
 INVOCATION = "a" * 32

@@ -24,10 +24,11 @@ from core_samples import NEW_ARGV
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.claims import Outcome, conclusion, judge
+from state.claims import Outcome, conclusion
 from state.engines.sglang.evidence_facts import accept_lengths
 from state.engines.sglang.verification import ENGINE
 from state.evidence import Evidence, common_facts
+from state.judging import judge
 from state.manifest.model import AcceptLengthSpec
 from state.planning import manifest_claims
 
@@ -98,7 +99,7 @@ class TestSeed:
         one = evidence(journal=journal(SEED), generations=generations(6.0))
         (verdict,) = judge([level], facts(one).values())
         assert (verdict.outcome, verdict.more) == ("inconclusive", True)
-        assert verdict.reason == "mean 6.00 from 1 of at least 6 samples"
+        assert verdict.reason == "not enough data: 6.00 from 1 of at least 6 samples"
 
     def test_nothing_else_is_held(self) -> None:
         held = {name for name, v in verdicts(self.seed).items() if v.outcome == "held"}

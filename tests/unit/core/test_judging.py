@@ -7,7 +7,8 @@ from core_samples import claim, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.claims import Claim, Fact, Outcome, Verdict, conclusion, judge
+from state.claims import Claim, Fact, Outcome, Verdict, conclusion
+from state.judging import judge
 
 OUTCOMES: tuple[Outcome, ...] = ("held", "refuted", "inconclusive")
 numbers = st.floats(-1e6, 1e6)
@@ -149,7 +150,7 @@ def test_levels_need_their_sample(
 def test_a_level_is_shown_with_its_interval_and_sample() -> None:
     stated = claim(relation="at-least", expected=2.0, confidence=0.95)
     reason = judged(stated, Fact(metric="m", value=1.5, samples=(1.0, 1.5, 2.0), sample=3)).reason
-    assert reason == "mean 1.50, 95% interval 0.26 to 2.74, 3 samples"
+    assert reason == "mean 1.50, 95% interval -1.37 to 2.74, 3 samples"
 
 
 def test_verdicts_come_in_the_order_of_the_claims_with_their_remedies() -> None:

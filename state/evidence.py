@@ -37,9 +37,17 @@ class Evidence:
             return None
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """The objects of a JSON list; none where there is no such list, or it is cut."""
-        found = self.json(name)
-        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+        """The objects of a JSON list, those of earlier rounds (`name@1`, `name@2`, ...) first; none where there is no
+        such list, or it is cut."""
+        found: list[dict[str, Any]] = []
+        for part in self._rounds(name):
+            listed = self.json(part)
+            found += [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+        return found
+
+    def _rounds(self, name: str) -> list[str]:
+        earlier = [item for item in self.items if item.startswith(f"{name}@")]
+        return [*sorted(earlier, key=lambda item: int(item.rpartition("@")[2])), *([name] if name in self else [])]
 
     def pids(self, name: str) -> list[int] | None:
         """A JSON list of PIDs; None where there is none, or anything else in it."""
@@ -47,7 +55,8 @@ class Evidence:
         return found if isinstance(found, list) and all(type(pid) is int for pid in found) else None
 
     def cite(self, *names: str) -> tuple[str, ...]:
-        return tuple(self.digests[name] for name in names if name in self.digests)
+        parts = (part for name in names for part in self._rounds(name))
+        return tuple(dict.fromkeys(self.digests[part] for part in parts if part in self.digests))
 
     @cached_property
     def context(self) -> Mapping[str, Any]:
@@ -56,7 +65,11 @@ class Evidence:
 
     @cached_property
     def log(self) -> LogReport:
-        """The journal of this start alone: records of older processes are left out, whatever invocation they carry."""
+        """The journal of this start alone: records of older processes are left out, whatever invocation they carry.
+
+        Those that have ended meanwhile are known by the connection through which they wrote (`_STREAM_ID`): systemd
+        makes one for each start, and all of its processes inherit it.
+        """
         reader = LogReader()
         for line in self._own_lines():
             reader.feed_line(line)
@@ -73,14 +86,17 @@ class Evidence:
     def stranger_records(self) -> int | None:
         """Records that older processes wrote after the start; None without a record that names its process, or without
         knowing which processes are the older ones."""
-        writers = [_pid(line) for line in self.items.get(JOURNAL, b"").splitlines()]
-        if "old_pids" not in self.context or not any(writers):
+        records = [(_pid(line), _stream(line)) for line in self.items.get(JOURNAL, b"").splitlines()]
+        if "old_pids" not in self.context or not any(pid for pid, _ in records):
             return None
-        return sum(1 for pid in writers if pid in self._old)
+        theirs = {stream for pid, stream in records if pid in self._old and stream}
+        return sum(1 for pid, stream in records if pid in self._old or stream in theirs)
 
     def _own_lines(self) -> Iterator[bytes]:
-        old = self._old
-        return (line for line in self.items.get(JOURNAL, b"").splitlines() if not old or _pid(line) not in old)
+        lines = self.items.get(JOURNAL, b"").splitlines()
+        living = frozenset(self.pids(PROCESSES) or ()) - self._old
+        ours = {stream for line in lines if (stream := _stream(line)) and _pid(line) in living}
+        return (line for line in lines if _pid(line) not in self._old and not (ours and _foreign(line, ours)))
 
     @cached_property
     def _old(self) -> frozenset[int]:
@@ -173,6 +189,21 @@ def _argv_text(words: list[str]) -> str:
 
 def _pid(line: bytes) -> int | None:
     """The `_PID` of a journal record in JSON, without decoding the record."""
-    at = line.find(b'"_PID"')
-    digits = line[at + 6 : at + 24].lstrip(b' :"').split(b'"')[0] if at >= 0 else b""
+    digits = _field(line, b'"_PID"')
     return int(digits) if digits.isdigit() else None
+
+
+def _stream(line: bytes) -> bytes:
+    """The `_STREAM_ID`: 128 bits in hex; empty for records that came another way than through stdout or stderr."""
+    return _field(line, b'"_STREAM_ID"')
+
+
+def _foreign(line: bytes, ours: set[bytes]) -> bool:
+    stream = _stream(line)
+    return bool(stream) and stream not in ours
+
+
+def _field(line: bytes, name: bytes) -> bytes:
+    """A short field of a journal record in JSON, without decoding the record: a quote inside of text is escaped."""
+    at = line.find(name)
+    return line[at + len(name) : at + len(name) + 40].lstrip(b' :"').split(b'"')[0] if at >= 0 else b""

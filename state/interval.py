@@ -49,7 +49,7 @@ def change_bounds(new: Sequence[float], old: Sequence[float], below: float, abov
     errors = [max(variance(side), LEAST_SPREAD**2) / len(side) for side in logs]
     freedom = sum(errors) ** 2 / sum(e**2 / (len(side) - 1) for e, side in zip(errors, logs, strict=True))
     middle, error = fmean(logs[0]) - fmean(logs[1]), math.sqrt(sum(errors))
-    whole = max(1, math.floor(freedom))  # the smaller number of degrees of freedom: wider, never narrower
+    whole = max(1, math.floor(freedom + 1e-6))  # the smaller number of degrees of freedom: wider, never narrower
     low = middle - student_t(1 - below, whole) * error
     high = middle + student_t(1 - above, whole) * error
     return Bounds(*(math.expm1(min(value, _LARGEST_LOG)) for value in (low, middle, high)))

@@ -110,7 +110,7 @@ def _too_few(claim: Claim, fact: Fact) -> Decision | None:
     shown = _amount(float(fact.value), claim)
     if len(fact.samples) < least:
         text = f"not enough data: {shown} from {len(fact.samples)} of at least {least} samples"
-        return Decision("inconclusive", text, more=True)
+        return Decision("inconclusive", text, more=True, estimate=_point(claim, fact) if fact.samples else None)
     if claim.estimator == "change" and len(fact.baseline) < least:
         text = f"not enough data: {len(fact.baseline)} of at least {least} samples of the baseline"
         return Decision("inconclusive", text)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from state.canonical import digest_of
-from state.claims import Claim
+from state.claims import Claim, Undecidable
+from state.drop_ins import template_of
 from state.model import Value
 from state.observation import Observation, ObservedGpu
 from state.revision import Revision
@@ -29,7 +30,8 @@ class Plan(Value):
 
     `changes` are sentences for people, in the order of the steps; `unchanged` says why there is nothing to do, and is
     empty otherwise. `observed` is the digest of the observation that the plan rests on. `dark_s` estimates the seconds
-    without an answer, from `dark_basis`; None where this service has no history.
+    without an answer, from `dark_basis`; None where this service has no history. `undecidable` are claims that would
+    follow too, had this engine evidence of them.
     """
 
     service: str
@@ -40,6 +42,7 @@ class Plan(Value):
     unchanged: str = ""
     target: Target
     claims: tuple[Claim, ...]
+    undecidable: tuple[Undecidable, ...] = ()
     previous: Target | None = None
     previous_claims: tuple[Claim, ...] = ()
     previous_good: bool = False
@@ -214,5 +217,7 @@ def _driver(name: str | None) -> str:
 
 def _change(change: FileChange) -> str:
     if change.before.digest is None:
-        return f"create {change.after.path}"
+        template = template_of(change.after.path.rpartition("/")[2])
+        shared = f" for this instance alone ({template} and its other instances stay as they are)" if template else ""
+        return f"create {change.after.path}{shared}"
     return f"{'remove' if change.after.digest is None else 'replace'} {change.after.path}"

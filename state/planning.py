@@ -45,6 +45,7 @@ def make_plan(
         unchanged="" if steps else _unchanged(revision, observed),
         target=target,
         claims=(*engine.derive(target), *manifest_claims(revision.claims)),
+        undecidable=engine.undecidable(target),
         previous=previous,
         previous_claims=engine.derive(previous) if previous else (),
         previous_good=previous is not None and observed.unit.active,

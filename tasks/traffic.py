@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from state import sampling
 from state.engines.engine import Engine, HttpQuestion
 from state.inspection.answer import read_answer
 from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
@@ -30,8 +31,8 @@ async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> l
 
 
 async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[dict[str, Any]]:
-    """Six generations of 256 tokens in the first round, more in later ones, two at a time; until one is silent."""
-    prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(6 * round_)]
+    """Generations of 256 tokens, more in each round, two at a time; until one is silent."""
+    prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(sampling.generations(round_))]
     found: list[dict[str, Any]] = []
     for pair in _pairs(prompts):
         if _silent(found):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from state.claims import Claim, Fact
+from state.claims import Claim, Fact, Undecidable
 from state.engines.registry import NAMES, part
 from state.errors import UsageInvalid
 from state.evidence import Evidence
@@ -22,11 +22,13 @@ class HttpQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a generating request brought: its text, how many tokens, and the model's own figures where it gives them."""
+    """What a generating request brought: its text, how many tokens, why it ended, and tool calls as pairs of a name and
+    its arguments in JSON."""
 
     text: str
     tokens: int | None
     finish_reason: str | None
+    tool_calls: tuple[tuple[str, str], ...] = ()
 
 
 class Engine(Protocol):
@@ -35,13 +37,12 @@ class Engine(Protocol):
     @property
     def kind(self) -> str: ...
 
-    @property
-    def environment_prefixes(self) -> tuple[str, ...]:
-        """Variables of the process that are read as evidence; all others are kept by name alone."""
-        ...
-
     def derive(self, target: Target) -> tuple[Claim, ...]:
         """The claims that follow from what the target asks of the engine."""
+        ...
+
+    def undecidable(self, target: Target) -> tuple[Undecidable, ...]:
+        """The claims that would follow as well, had this engine, version and configuration evidence of them."""
         ...
 
     def facts(self, target: Target, evidence: Evidence) -> tuple[Fact, ...]:
@@ -56,8 +57,14 @@ class Engine(Protocol):
         """A request that generates at temperature 0; `exact` asks for exactly that many tokens."""
         ...
 
-    def chat(self, model: str, prompt: str, tokens: int, *, stream: bool) -> HttpQuestion:
-        """A chat request at temperature 0."""
+    def chat(
+        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
+    ) -> HttpQuestion:
+        """A chat request at temperature 0; `extra` is added to its body (`response_format`, `tools`)."""
+        ...
+
+    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
+        """A streamed request for exactly that many tokens, whose lines `state.engines.openai_chat.chunk` reads."""
         ...
 
     def reply(self, body: bytes) -> Reply | None:

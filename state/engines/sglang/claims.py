@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from state import service_claims
-from state.claims import Claim
+from state.claims import Claim, Undecidable
 from state.engines.sglang.flags import release
 from state.target import Target
 
@@ -37,6 +37,32 @@ def derive(target: Target) -> tuple[Claim, ...]:
         *service_claims.function(),
         *_speculation(target),
     )
+
+
+def undecidable(target: Target) -> tuple[Undecidable, ...]:
+    """What an SGLang of this version and configuration gives no evidence of."""
+    return tuple(_undecidable(target))
+
+
+def _undecidable(target: Target) -> Iterator[Undecidable]:
+    if not target.arguments.get("enable_metrics"):
+        yield Undecidable(
+            claim="metrics-agree",
+            plane="speculation" if speculative(target) else "performance",
+            why="without enable_metrics the engine serves no /metrics",
+            instead="set engine.arguments.enable_metrics: true",
+        )
+    if speculative(target) in WITHOUT_DRAFT:
+        yield Undecidable(
+            claim="draft-weights", plane="data", why=f"{speculative(target)} has no draft model, so none is loaded"
+        )
+    if target.engine_version is None:
+        yield Undecidable(
+            claim="mamba-strategy" if hybrid(target) else "version-defaults",
+            plane="control",
+            why="the installed version could not be read, and defaults differ between versions",
+            instead="make the engine's package readable for its own interpreter",
+        )
 
 
 def speculative(target: Target) -> str | None:

@@ -23,7 +23,7 @@ from state.store.port import EvidenceStore
 from state.target import Target
 from tasks import baseline, readiness
 from tasks.observe import observe_unit
-from tasks.verification import Started, gather
+from tasks.verification import Started, gather, with_older
 
 
 async def await_readiness(work: Work) -> Event:
@@ -145,6 +145,8 @@ def started_of(rollout: Rollout, side: Side) -> Started:
 async def _started(work: Work) -> Started:
     """The newest start in the history; without one, what runs now: nothing was changed, or the host's timer did it."""
     if "invocation" in work.rollout.service:
-        return started_of(work.rollout, work.action.side)
-    unit = await observe_unit(work.host, work.revision.unit)
-    return Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)
+        started = started_of(work.rollout, work.action.side)
+    else:
+        unit = await observe_unit(work.host, work.revision.unit)
+        started = Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)
+    return await with_older(work.host, work.revision.unit, started)

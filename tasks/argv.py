@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from state.drop_ins import drop_in_folders
 from tasks.hosts.port import Argv
+from tasks.script import must, render_sequence
 
 STATE_DIR = "/var/lib/interlock"
 """Where interlock keeps its things on a host; root's alone (0700)."""
@@ -153,6 +155,14 @@ def cmdline(pid: int) -> Argv:
     return Argv(("cat", "--", f"/proc/{pid}/cmdline"), root=True)
 
 
+def process_stat(pid: int) -> Argv:
+    return cat(f"/proc/{pid}/stat")
+
+
+def process_group(pid: int) -> Argv:
+    return cat(f"/proc/{pid}/cgroup")
+
+
 def environ(pid: int) -> Argv:
     return Argv(("cat", "--", f"/proc/{pid}/environ"), root=True)
 
@@ -183,6 +193,17 @@ def holders(patterns: Sequence[str]) -> Argv:
     places = ("-path", "/proc/[0-9]*/fd/*", "-o", "-path", "/proc/[0-9]*/map_files/*")
     find = ("find", "/proc", "-maxdepth", "3", "(", *places, ")", "(", *names, ")", "-printf", "%p %l\\n")
     return Argv(find, root=True)
+
+
+def drop_ins(unit: str) -> Argv:
+    """The drop-in files that are on the disk, in the order of precedence: systemd may not have read them yet."""
+    return Argv(("find", "-H", *drop_in_folders(unit), "-maxdepth", "1", "-name", "*.conf"))
+
+
+def sets_variable(path: str, names: Sequence[str]) -> Argv:
+    """Which of `names` a file of variables sets; grep prints those names and `=`, nothing else of the file."""
+    wanted = rf"^[[:space:]]*({'|'.join(names)})[[:space:]]*="
+    return Argv(("/bin/sh", "-c", render_sequence([must("grep", "-oE", "-e", wanted, "--", path)])), root=True)
 
 
 def verify_unit(path: str) -> Argv:

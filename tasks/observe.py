@@ -3,11 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from state.engines.rendering import rendering_for
 from state.errors import Refused
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedMember, ObservedUnit
 from state.revision import Revision
+from state.target import started_by
 from tasks import argv
 from tasks.hosts.port import Argv, Completed, Host
+from tasks.processes import members, topmost
 from tasks.properties import properties, words_of
 from tasks.sequence import READ_TIMEOUT_S
 
@@ -16,7 +19,7 @@ async def observe(host: Host, gpu_host: Host | None, revision: Revision) -> Obse
     """Files, unit, running argv and GPUs as they are now. Raises what the Host port raises, and Refused for a unit file
     that cannot be read."""
     unit, files, text = await _serving(host, revision)
-    running = await _argv(host, unit)
+    running = await _argv(host, unit, revision)
     gpus = await observe_gpus(gpu_host, sorted(revision.drivers)) if gpu_host and revision.drivers else ()
     return Observation(unit=unit, files=files, argv=running, unit_text=text, gpus=gpus)
 
@@ -82,11 +85,20 @@ async def _serving(host: Host, revision: Revision) -> tuple[ObservedUnit, tuple[
     return unit_from(revision.unit, shown.text), files, text.text if text.ok else None
 
 
-async def _argv(host: Host, unit: ObservedUnit) -> tuple[str, ...] | None:
+async def _argv(host: Host, unit: ObservedUnit, revision: Revision) -> tuple[str, ...] | None:
+    """The engine's own: the main process's, or that of the engine below a wrapper that stays (`bash -c`, a script)."""
     if not unit.main_pid:
         return None
     (read,) = await host.run_all([argv.cmdline(unit.main_pid)], timeout_s=READ_TIMEOUT_S)
-    return words_of(read.stdout) or None
+    words, rendering = words_of(read.stdout), rendering_for(revision.engine)
+
+    def is_engine(words: Sequence[str]) -> bool:
+        return started_by(words, revision.argv) or (rendering is not None and rendering.has_entry_point(words))
+
+    if not words or is_engine(words):
+        return words or None
+    engine = topmost(await members(host, unit.control_group), is_engine)
+    return engine.argv if engine else words
 
 
 def _file(path: str, digest: Completed, stat: Completed, host: str) -> ObservedFile:

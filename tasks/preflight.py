@@ -1,8 +1,9 @@
 """Preflight: everything that can refuse a rollout before it touches anything, all refusals at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from state.drop_ins import in_force, overridden
 from state.engines.engine import Engine
 from state.engines.rendering import rendering_for
 from state.observation import Observation
@@ -41,18 +42,21 @@ async def preflight(
     asked = _questions(engine, revision)
     answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
     version = answers["version"].text.strip() or None if "version" in answers and answers["version"].ok else None
+    drop_ins = await _drop_ins(host, observed, answers)
     refusals = [
         *_system(answers, host.name),
         *_paths(answers, revision, host.name),
         *await _flags(host, engine, revision, answers),
         *await _ports(host, revision, observed, answers),
-        *_unit(revision, observed, plan),
+        *_unit(revision, observed),
+        *(sentence for path, read in drop_ins.items() for sentence in _against(revision, path, read)),
+        *await _variables(host, revision, answers),
         *_version(revision, version),
     ]
     if gpu_host and plan.gpus:
         refusals += await gpu_refusals(gpu_host, plan)
     checks = _checks(revision, version, len(plan.gpus), host.name)
-    return Preflight(tuple(checks), tuple(_warnings(observed)), tuple(refusals), version)
+    return Preflight(tuple(checks), tuple(_warnings(observed, drop_ins)), tuple(refusals), version)
 
 
 def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
@@ -62,13 +66,14 @@ def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
         "disk": argv.free_bytes("/var/lib"),
         "engine": argv.executable(revision.argv[0]),
         "port": argv.listeners(port_of(revision)),
+        "drop-ins": argv.drop_ins(revision.unit),
     }
     if version := engine.version_argv(revision.argv):
         asked["version"] = Argv(version)
     for name in PATHS:
         if isinstance(path := revision.arguments.get(name), str) and path.startswith("/"):
             asked[name] = argv.exists(path)
-    return asked | {f"secret:{path}": Argv(("test", "-e", path), root=True) for path in revision.secrets}
+    return asked | {f"secret:{path}": Argv(("test", "-f", path), root=True) for path in revision.secrets}
 
 
 def _system(answers: dict[str, Completed], host: str) -> Iterator[str]:
@@ -89,7 +94,7 @@ def _paths(answers: dict[str, Completed], revision: Revision, host: str) -> Iter
             yield f"engine.arguments.{name}: {revision.arguments[name]} does not exist on {host}"
     for path in revision.secrets:
         if not answers[f"secret:{path}"].ok:
-            yield f"unit.secrets: {path} does not exist on {host}"
+            yield f"unit.secrets: {path} does not exist on {host}, or is no file"
 
 
 async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[str, Completed]) -> list[str]:
@@ -120,26 +125,64 @@ async def _ports(host: Host, revision: Revision, observed: Observation, answers:
     if group:
         (read,) = await host.run_all([argv.control_group(group)], timeout_s=READ_TIMEOUT_S)
         members |= set(pids_of(read.text))
-    strangers = [f"{name or 'a process'} (PID {pid})" for name, pid in holders if pid not in members]
+    strangers = [(name, pid) for name, pid in holders if pid not in members]
     if not strangers:
         return []
+    places = await host.run_all([argv.process_group(pid) for _, pid in strangers], timeout_s=READ_TIMEOUT_S)
+    named = [
+        f"{name or 'a process'} (PID {pid}{_place(read)})" for (name, pid), read in zip(strangers, places, strict=True)
+    ]
+    said = f"port {port_of(revision)} on {host.name} is held by {', '.join(named)}, which is not of {revision.unit}"
+    return [said + (OUTSIDE if observed.unit.active and not {pid for _, pid in holders} & members else "")]
+
+
+OUTSIDE = (
+    ": an engine that the unit starts outside of its own cgroup, as `docker run` does, ends by no stop of the unit, "
+    "so its stop could not be proven"
+)
+
+
+def _place(group: Completed) -> str:
+    """The control group of a process, of a line such as `0::/docker/4f5e` (cgroup2)."""
+    place = group.text.strip().rpartition("::")[2]
+    return f" in {place}" if place else ""
+
+
+def _unit(revision: Revision, observed: Observation) -> Iterator[str]:
+    if observed.unit.load_state == "masked":
+        yield f"{revision.unit} is masked; unmask it first"
+
+
+async def _drop_ins(host: Host, observed: Observation, answers: dict[str, Completed]) -> dict[str, Completed]:
+    """Path -> content of those that systemd has read, and of those that it will read with the new unit file."""
+    found = in_force(answers["drop-ins"].text.splitlines())
+    paths = list(dict.fromkeys((*found, *observed.unit.drop_ins)))
+    texts = await host.run_all([argv.cat_as_root(path) for path in paths], timeout_s=READ_TIMEOUT_S) if paths else ()
+    return dict(zip(paths, texts, strict=True))
+
+
+def _against(revision: Revision, path: str, read: Completed) -> Iterator[str]:
+    if not read.ok and "No such file" not in (said := read.stderr.decode("utf-8", "replace").strip()):
+        yield f"the drop-in {path} cannot be read: {said}"
+    if told := overridden(revision.unit, revision.files[0].content, read.text):
+        yield f"the drop-in {path} overrides {', '.join(told)}; remove it, or put its contents into the manifest"
+
+
+async def _variables(host: Host, revision: Revision, answers: dict[str, Completed]) -> Sequence[str]:
+    """What systemd reads of a file of secrets wins over the unit's own variables; no value leaves the host."""
+    names = sorted(revision.environment)
+    paths = [path for path in revision.secrets if names and answers[f"secret:{path}"].ok]
+    asked = [argv.sets_variable(path, names) for path in paths]
+    said = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
     return [
-        f"port {port_of(revision)} on {host.name} is held by {', '.join(strangers)}, which is not of {revision.unit}"
+        f"unit.secrets: {path} on {host.name} sets {', '.join(_names(read.text))}, as `unit.environment` does"
+        for path, read in zip(paths, said, strict=True)
+        if read.ok
     ]
 
 
-def _unit(revision: Revision, observed: Observation, plan: Plan) -> Iterator[str]:
-    if observed.unit.load_state == "masked":
-        yield f"{revision.unit} is masked; unmask it first"
-    text = observed.unit_text or ""
-    for path in observed.unit.drop_ins:
-        part = text.partition(f"# {path}")[2].partition("\n# /")[0]
-        overridden = [d for d in ("ExecStart", "Environment", "EnvironmentFile", "User") if f"\n{d}=" in part]
-        if overridden:
-            yield (
-                f"the drop-in {path} overrides {', '.join(overridden)}; "
-                "remove it, or put its contents into the manifest"
-            )
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line.strip(" \t=") for line in text.splitlines()))
 
 
 def _version(revision: Revision, version: str | None) -> Iterator[str]:
@@ -161,7 +204,10 @@ def _checks(revision: Revision, version: str | None, gpus: int, host: str) -> It
         yield f"{gpus} PCI functions to be rebound are present, in groups of their own, and held by nothing that stays"
 
 
-def _warnings(observed: Observation) -> Iterator[str]:
+def _warnings(observed: Observation, drop_ins: dict[str, Completed]) -> Iterator[str]:
+    for path, read in drop_ins.items():
+        if read.text.strip():
+            yield f"the drop-in {path} is not of the manifest: it stays, and adds to the unit"
     if observed.unit.need_daemon_reload:
         yield (
             f"{observed.unit.name} was changed on disk and systemd has not read it: what runs is not what the file says"

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_fixed
 
+from state.engines.engine import HttpQuestion
 from state.errors import StepFailed
 from state.steps import ServiceStep, StartService, StopService
 from tasks.argv import cmdline, control_group, journal_end, listeners
+from tasks.endpoint import Endpoint
 from tasks.hosts.port import Host
 from tasks.observe import observe_unit
 from tasks.properties import cursor_of, listeners_of, pids_of, words_of
@@ -21,6 +23,9 @@ class Leftover:
     own: bool
     text: str
 
+
+ANSWER_TIMEOUT_S = 5.0
+"""For a port that is closed the answer comes at once."""
 
 STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
@@ -40,10 +45,11 @@ async def stop(
     left = await _leftovers(host, step, unit.control_group, old)
     if step.leftovers == "kill":
         left = await _end_own(host, step, unit.control_group, fence, key, old)
-    if left:
+    told = [one.text for one in left.values()] or await _answering(host, step)
+    if told:
         raise StepFailed(
             "stop-service",
-            f"{step.unit} stopped, but it left {'; '.join(one.text for one in left.values())}",
+            f"{step.unit} stopped, but it left {'; '.join(told)}",
             hint="end it by hand, or set `unit.stop.leftovers: kill`; find out why it does not end with its service",
         )
     return {"stopped_pids": sorted(old)}
@@ -90,13 +96,21 @@ async def processes(host: Host, group: str, main_pid: int) -> frozenset[int]:
     return frozenset(pids_of(read.text)) | ({main_pid} - {0})
 
 
+async def _answering(host: Host, step: ServiceStep) -> list[str]:
+    """What answers although no process of the host listens: a container's port that the kernel itself forwards."""
+    async with Endpoint(host, f"http://127.0.0.1:{step.port}") as endpoint:
+        answer = await endpoint.ask(HttpQuestion("GET", "/health"), timeout_s=ANSWER_TIMEOUT_S)
+    said = f"something that answers on port {step.port} (HTTP {answer.status}) and is no process that listens there"
+    return [said] if answer.status else []
+
+
 def _bound(step: ServiceStep) -> float:
     return step.drain_s + step.timeout_s + STOP_MARGIN_S
 
 
 async def _leftovers(host: Host, step: ServiceStep, group: str, known: frozenset[int]) -> dict[int, Leftover]:
     """By PID: members of the cgroup, holders of the port, and processes known from before that are still alive."""
-    group = group or f"/system.slice/{step.unit}"  # systemd forgets an inactive unit's cgroup, the kernel may not
+    group = group or default_group(step.unit)  # systemd forgets an inactive unit's cgroup, the kernel may not
     listening, members = await host.run_all([listeners(step.port), control_group(group)], timeout_s=READ_TIMEOUT_S)
     holding = {pid for _, pid in listeners_of(listening.text)}
     own = known | set(pids_of(members.text))
@@ -131,6 +145,14 @@ async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int
     )
     left: dict[int, Leftover] = await patience(_leftovers, host, step, group, own)
     return left
+
+
+def default_group(unit: str) -> str:
+    """Where systemd puts a service without Slice=: instances of a template share a slice (systemd.special(7)), whose
+    name holds the template's, with a dash written as `\\x2d` (systemd.unit(5), "String Escaping")."""
+    prefix, at, _ = unit.partition("@")
+    shared = "system-" + prefix.replace("-", r"\x2d") + ".slice/" if at else ""
+    return f"/system.slice/{shared}{unit}"
 
 
 def _last_result(state: RetryCallState) -> dict[int, Leftover]:

@@ -3,16 +3,17 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from state.engines.engine import Engine
-from state.target import Target
+from state.target import Target, started_by
 from tasks import argv
 from tasks.endpoint import Endpoint
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.observe import observe_gpus
-from tasks.properties import listeners_of, pids_of, properties, variables_of
+from tasks.processes import members, older, topmost
+from tasks.properties import listeners_of, pids_of, properties, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.traffic import checkable_answers, generations, model_name
 
@@ -84,10 +85,10 @@ async def read_start(host: Host, engine: Engine, target: Target, started: Starte
         items["listeners"] = (_json([pid for _, pid in listeners_of(listening.text)]), "application/json")
     if kernel.ok:
         items["kernel"] = (kernel.stdout, "text/plain")
-    return items | await _read_process(host, engine, target, facts)
+    return items | await _read_process(host, target, facts)
 
 
-async def _read_process(host: Host, engine: Engine, target: Target, facts: Mapping[str, str]) -> Items:
+async def _read_process(host: Host, target: Target, facts: Mapping[str, str]) -> Items:
     pid, group = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
     questions: list[Argv] = [argv.control_group(group)] if group else []
     questions += [argv.cmdline(pid), argv.environ(pid)] if pid else []
@@ -95,10 +96,28 @@ async def _read_process(host: Host, engine: Engine, target: Target, facts: Mappi
     items: Items = {}
     if group and answers[0].ok:
         items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
+    if pid and answers[-2].ok and not started_by(words_of(answers[-2].stdout), target.argv):
+        answers = await _behind_wrapper(host, group, target) or answers
     if pid and answers[-1].ok and answers[-2].ok:
         items["cmdline"] = (answers[-2].stdout, "text/x-cmdline")
-        items["environ"] = (_json(_known(engine, target, variables_of(answers[-1].stdout))), "application/json")
+        items["environ"] = (_json(_known(target, variables_of(answers[-1].stdout))), "application/json")
     return items
+
+
+async def _behind_wrapper(host: Host, group: str, target: Target) -> Sequence[Completed]:
+    """Command line and environment of the unit's process that was started by the target's argv; empty without one."""
+    engine = topmost(await members(host, group), lambda words: started_by(words, target.argv))
+    if engine is None:
+        return ()
+    return await host.run_all([argv.cmdline(engine.pid), argv.environ(engine.pid)], timeout_s=READ_TIMEOUT_S)
+
+
+async def with_older(host: Host, unit: str, started: Started) -> Started:
+    """The start, with every process of its control group that began before it among the old ones: after a stop with
+    KillMode=process journald stamps their lines with the new start's InvocationID."""
+    (shown,) = await host.run_all([argv.show(unit)], timeout_s=READ_TIMEOUT_S)
+    there = await members(host, properties(shown.text).get("ControlGroup", ""))
+    return replace(started, old_pids=tuple(sorted({*started.old_pids, *older(there, started.main_pid)})))
 
 
 async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
@@ -125,12 +144,10 @@ def _of_start(journal: bytes) -> bytes:
     return b"\n".join(line for line in journal.splitlines() if line.startswith(b"{"))
 
 
-def _known(engine: Engine, target: Target, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Values of the variables that are evidence, or that the manifest itself sets; of all others the name alone."""
-    return {
-        name: value if name.startswith(engine.environment_prefixes) or name in target.environment else None
-        for name, value in sorted(variables.items())
-    }
+def _known(target: Target, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Values of the variables that the manifest itself sets. Of all others the name alone: an EnvironmentFile= may have
+    set them, and nothing of such a file's values is kept, however they are called."""
+    return {name: value if name in target.environment else None for name, value in sorted(variables.items())}
 
 
 def _json(value: object) -> bytes:

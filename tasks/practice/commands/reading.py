@@ -1,7 +1,8 @@
 """coreutils and grep that only read (GNU coreutils 9.1, grep 3.8, findutils 4.9)."""
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
@@ -128,9 +129,12 @@ def _holds(call: Call, flag: str, path: str) -> bool:
 
 
 async def grep(call: Call) -> Completed:
-    given, (text, *paths) = options(call, "qxFs")
+    given, operands = options(call, "qxFsoEe:")
+    if {"o", "E", "e"} <= given.keys():
+        return _matches(call, given["e"], operands)
+    text, *paths = operands
     if not {"q", "x", "F"} <= given.keys():
-        return said(call, "only -qxF is known here", 2)
+        return said(call, "only -qxF and -oE are known here", 2)
     missing = b""
     for path in paths:
         try:
@@ -141,12 +145,37 @@ async def grep(call: Call) -> Completed:
     return Completed(2 if missing else 1, b"", missing)
 
 
+def _matches(call: Call, expression: str, paths: list[str]) -> Completed:
+    """What each line has that matches; of POSIX's expressions those that Python reads alike, and `[[:space:]]`."""
+    pattern, found, missing = re.compile(expression.replace("[[:space:]]", r"\s").encode()), b"", b""
+    for path in paths:
+        try:
+            found += b"".join(m[0] + b"\n" for line in call.read(path).splitlines() for m in pattern.finditer(line))
+        except OSError as error:
+            missing += f"grep: {path}: {words_of(error)}\n".encode()
+    return Completed(2 if missing else 0 if found else 1, found, missing)
+
+
 async def find(call: Call) -> Completed:
-    """The one search that interlock makes: open device files of any process."""
+    """The two searches that interlock makes: open device files of any process, and the drop-ins of a unit."""
+    if call.words[1:2] == ("-H",) and tuple(call.words[-4:-1]) == ("-maxdepth", "1", "-name"):
+        return _named(call, call.words[2:-4], call.words[-1])
     patterns = [word for before, word in pairwise(call.words) if before == "-lname"]
     if patterns and tuple(call.words) == tuple(argv.holders(patterns).words):
         return _open_files(call, patterns)
-    return said(call, "only the search for open device files is known here")
+    return said(call, "only the searches for open device files and for drop-ins are known here")
+
+
+def _named(call: Call, folders: Sequence[str], pattern: str) -> Completed:
+    out, err = "", ""
+    for folder in folders:
+        try:
+            call.files.stat(folder)
+            names = [name for name in call.files.names(folder) if fnmatchcase(name, pattern)]
+            out += "".join(f"{folder}/{name}\n" for name in names)
+        except OSError as error:
+            err += f"find: ‘{folder}’: {words_of(error)}\n"
+    return Completed(1 if err else 0, out.encode(), err.encode())
 
 
 def _open_files(call: Call, patterns: list[str]) -> Completed:

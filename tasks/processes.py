@@ -1,0 +1,53 @@
+"""The processes of a unit: which of them is the engine, and which were there before its main process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tasks.argv import cmdline, control_group, process_stat
+from tasks.hosts.port import Host
+from tasks.properties import pids_of, words_of
+from tasks.sequence import READ_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A living process; `started` counts clock ticks since the host's boot (proc(5), `/proc/PID/stat`)."""
+
+    pid: int
+    argv: tuple[str, ...]
+    parent: int
+    started: int
+
+
+async def members(host: Host, group: str) -> tuple[Process, ...]:
+    """What lives in a control group; none for the empty name of a unit that has no group."""
+    if not group:
+        return ()
+    (read,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
+    pids = pids_of(read.text)
+    asked = [question for pid in pids for question in (cmdline(pid), process_stat(pid))]
+    answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
+    return tuple(
+        Process(pid, words_of(words.stdout), *_parent_and_start(stat.text))
+        for pid, words, stat in zip(pids, answers[::2], answers[1::2], strict=True)
+        if words.ok and stat.ok
+    )
+
+
+def older(processes: Sequence[Process], main_pid: int) -> tuple[int, ...]:
+    """PIDs of those that began before the main process: an earlier start left them in the unit's control group."""
+    main = next((p for p in processes if p.pid == main_pid), None)
+    return tuple(sorted(p.pid for p in processes if main and p.started < main.started))
+
+
+def topmost(processes: Sequence[Process], is_engine: Callable[[Sequence[str]], bool]) -> Process | None:
+    """The engine among a unit's processes. Forked children show the argv of their parent, so it is the one whose parent
+    is none itself; of several the one that began last, since older ones are leftovers."""
+    found = {p.pid: p for p in processes if is_engine(p.argv)}
+    return max((p for p in found.values() if p.parent not in found), key=lambda p: p.started, default=None)
+
+
+def _parent_and_start(stat: str) -> tuple[int, int]:
+    """Fields 4 and 22; the name in field 2 may hold spaces and brackets, so counting begins behind its last one."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[1]), int(fields[19])) if len(fields) > 19 else (0, 0)

@@ -1,8 +1,10 @@
 """Acceptance figures folded from records, in memory that does not grow with their number."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
 
 from state.inspection.events import Configured, Decoded, Drafted
 from state.inspection.report import AcceptLength, AcceptRate
@@ -11,6 +13,7 @@ _DIVISORS = range(1, 65)
 _ALL = (1 << (len(_DIVISORS) + 1)) - 1
 _PAIRS_KEPT = 256
 _ROUNDING = 0.0051
+_BLOCK_DRAFTERS = frozenset({"DFLASH", "DSPARK"})
 
 
 @dataclass(slots=True)
@@ -30,15 +33,14 @@ class Figures:
         self.total += value
         self.last = value
 
-    def add_many(self, shown: Sequence[bytes]) -> None:
-        """Several values in order, at least one, as they were printed; few of them differ."""
-        counts = {float(value): count for value, count in Counter(shown).items()}
-        low, high = min(counts), max(counts)
+    def add_counted(self, counts: Sequence[tuple[float, int]], last: float) -> None:
+        """Several values, at least one, with how often each came, and which came last."""
+        low, high = min(counts)[0], max(counts)[0]
         self.low = low if not self.count or low < self.low else self.low
         self.high = high if not self.count or high > self.high else self.high
-        self.count += len(shown)
-        self.total += sum(value * count for value, count in counts.items())
-        self.last = float(shown[-1])
+        self.count += sum(count for _, count in counts)
+        self.total += sum(value * count for value, count in counts)
+        self.last = last
 
     @property
     def mean(self) -> float:
@@ -121,18 +123,32 @@ class Acceptance:
 
     def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], drained: Sequence[int] = ()) -> None:
         """The same for many records of one shape; those at the places of `drained` are drain tails."""
-        lengths, rates = _without(columns.get("length"), drained), _without(columns.get("rate"), drained)
-        if not lengths and not rates:
+        pairs = _without(columns.get("pair", ()), drained)
+        if pairs:
+            self._add_pairs(like, pairs)
             return
-        self.samples += len(lengths or rates or ())
+        lengths, rates = _without(columns.get("length", ()), drained), _without(columns.get("rate", ()), drained)
+        self.samples += len(lengths or rates)
         if lengths:
-            self.lengths.add_many(lengths)
+            self.lengths.add_counted(_counted(lengths), float(lengths[-1]))
         if rates:
-            self.rates.add_many(rates)
+            self.rates.add_counted(_counted(rates), float(rates[-1]))
             self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
         if lengths and rates and self.definition.open:
             for length, rate in set(zip(lengths, rates, strict=True)):
                 self.definition.add(float(length), float(rate))
+
+    def _add_pairs(self, like: Decoded, pairs: Sequence[bytes]) -> None:
+        """Pairs of length and rate, at least one, as they were printed; few of them differ."""
+        counts = [(*_figures_of(pair), count) for pair, count in Counter(pairs).items()]
+        length, rate = _figures_of(pairs[-1])
+        self.samples += len(pairs)
+        self.lengths.add_counted([(one, count) for one, _, count in counts], length)
+        self.rates.add_counted([(one, count) for _, one, count in counts], rate)
+        self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
+        if self.definition.open:
+            for length, rate, _ in counts:
+                self.definition.add(length, rate)
 
     def add_window(self, window: Drafted) -> None:
         """A window of counts, or a running total, of which the last one holds the sum."""
@@ -194,7 +210,7 @@ class Acceptance:
         if self.accepted is not None and self.drafted:
             return AcceptRate(_round(self.accepted / self.drafted), "strict")
         drafts = drafts_per_step(configured)
-        if drafts and configured.topk in (None, 0, 1) and self.lengths.count:
+        if drafts and configured.topk in (None, 0, 1) and self.lengths.count and self.lengths.mean - 1.0 <= drafts:
             return AcceptRate(_round((self.lengths.mean - 1.0) / drafts), "strict")
         if not self.rates.count:
             return None
@@ -217,21 +233,37 @@ class Acceptance:
         return tuple(_round(figures.mean) for figures in self.positions) or None
 
 
-def _without(shown: Sequence[bytes] | None, places: Sequence[int]) -> Sequence[bytes] | None:
-    if not shown or not places:
-        return shown
-    kept = list(shown)
-    for place in reversed(places):
-        del kept[place]
-    return kept
+def _counted(shown: Sequence[bytes]) -> list[tuple[float, int]]:
+    return [(float(value), count) for value, count in Counter(shown).items()]
+
+
+@lru_cache(maxsize=4096)
+def _figures_of(pair: bytes) -> tuple[float, float]:
+    """`2.14, accept rate: 0.38` as its figures."""
+    return float(pair[: pair.index(b",")]), float(pair[pair.rindex(b" ") :])
+
+
+def _without(shown: Sequence[bytes], places: Sequence[int]) -> Sequence[bytes]:
+    return list(compress(shown, others_than(places, len(shown)))) if places else shown
+
+
+def others_than(places: Iterable[int], count: int) -> bytearray:
+    """For each of `count` places whether it is none of those given, as `itertools.compress` wants it."""
+    chosen = bytearray(b"\1") * count
+    for place in places:
+        chosen[place] = 0
+    return chosen
 
 
 def drafts_per_step(configured: Configured) -> int | None:
-    """Drafts for each target step: the steps if above 0, else the draft tokens less one (NGRAM)."""
-    if configured.num_steps:
+    """Drafts for each target step: the steps if above 0, else the draft tokens less one (NGRAM).
+
+    A block drafter (DFLASH, DSPARK) drafts the whole block in its one step.
+    """
+    if configured.num_steps and configured.algorithm not in _BLOCK_DRAFTERS:
         return configured.num_steps
     tokens = configured.num_draft_tokens or 0
-    return tokens - 1 if tokens > 1 else None
+    return tokens - 1 if tokens > 1 else configured.num_steps
 
 
 def _steps(window: Drafted) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from operator import itemgetter
 from typing import Protocol, cast
 
@@ -69,6 +70,7 @@ class Bulk:
         if self._silent(line) and (self._shapes.full or not self._shapes.sighted(line)):
             self._count(1)
             return
+        self._shapes.missed()
         if self._speaks(line):
             self._flush()
         taken = self._feed(line)
@@ -98,19 +100,17 @@ class Bulk:
 
         Matches are counted at once and taken together, before the next line that could speak of the same figures.
         """
-        others = parts[:: self._shapes.step]
+        others = cast(Sequence[bytes], parts[:: self._shapes.step])
         lines = counted = 0
         self._waiting = _Waiting(parts, self._shapes.step, self._shapes.records)
-        for index, text in enumerate(others):
-            if not text:
-                continue
+        for index in compress(range(len(others)), others):
             self._count(index - counted, alive=bool(self._boots))
             lines += index - counted
             counted = self._waiting.stop = index
-            for line in text.split(b"\n")[:-1]:
+            for line in others[index].split(b"\n")[:-1]:
                 self._read(line)
                 lines += 1
-                if self._busy or self._shapes.empty:
+                if self._busy or self._shapes.empty or self._shapes.outdated:
                     self._flush()
                     return block.split(b"\n", lines)[lines]
         self._count(len(others) - 1 - counted, alive=bool(self._boots))
@@ -123,15 +123,14 @@ class Bulk:
         waiting, stop = self._waiting, self._waiting.stop
         if stop <= waiting.start:
             return
+        marked = [(columns, self._column(columns.mark, waiting.start, stop)) for columns in waiting.records]
+        marked = [(columns, marks) for columns, marks in marked if marks.count(None) < len(marks)]
         matched = [
-            (columns, row)
-            for columns in waiting.records
-            if (row := self._last_row(columns.mark, waiting.start, stop)) is not None
+            (columns, waiting.start + _last(marks)) for columns, marks in marked if not self._repeated(columns, marks)
         ]
-        matched = [match for match in matched if not self._repeated(match[0], waiting.start, stop)]
         servers = {(id(self._boots[c.shape.pattern]), c.shape.record.group) for c, _ in matched if c.shape.record}
         if len(servers) == len(matched):
-            for columns, _ in sorted(matched, key=lambda match: match[1]):
+            for columns, _ in sorted(matched, key=itemgetter(1)):
                 self._hand_over(columns, waiting.start, stop)
         else:
             self._in_order([columns for columns, _ in matched], waiting.start, stop)
@@ -141,17 +140,9 @@ class Bulk:
         step = self._waiting.step
         return self._waiting.parts[start * step + group : stop * step : step]
 
-    def _last_row(self, mark: int, start: int, stop: int) -> int | None:
-        """The last of the matches that is of the shape with that mark."""
-        column = self._column(mark, start, stop)
-        if column.count(None) == len(column):
-            return None
-        return next((start + i for i in range(len(column) - 1, -1, -1) if column[i] is not None), None)
-
-    def _repeated(self, columns: Columns, start: int, stop: int) -> bool:
+    def _repeated(self, columns: Columns, marks: Sequence[bytes | None]) -> bool:
         """Notices are counted at once; whether the shape was one of notices."""
         if columns.shape.record is None:
-            marks = self._column(columns.mark, start, stop)
             self._boots[columns.shape.pattern].repeat(columns.shape.notices, len(marks) - marks.count(None))
         return columns.shape.record is None
 
@@ -175,12 +166,16 @@ class Bulk:
 
     def _hand_over(self, columns: Columns, start: int, stop: int) -> None:
         shape, marks = columns.shape, self._column(columns.mark, start, stop)
-        rows = [row for row, mark in enumerate(marks) if mark is not None]
-        if shape.record is None or not rows:
+        count = len(marks) - marks.count(None)
+        if shape.record is None or not count:
             return
-        pick = itemgetter(*rows) if len(rows) > 1 else None
-        fields: dict[str, Sequence[bytes]] = {}
-        for name, group in columns.fields.items():
-            column = self._column(group, start, stop)
-            fields[name] = cast(Sequence[bytes], pick(column) if pick else (column[rows[0]],))
-        self._boots[shape.pattern].take_records(shape.record, fields, len(rows))
+        fields = {
+            name: cast(Sequence[bytes], list(compress(self._column(group, start, stop), marks)))
+            for name, group in columns.fields.items()
+        }
+        self._boots[shape.pattern].take_records(shape.record, fields, count)
+
+
+def _last(marks: Sequence[bytes | None]) -> int:
+    """The place of the last one that is set; at least one is."""
+    return next(at for at in range(len(marks) - 1, -1, -1) if marks[at] is not None)

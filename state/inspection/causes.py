@@ -18,10 +18,16 @@ class Entries:
     """Entries by code, in order of first appearance."""
 
     by_code: dict[str, Entry] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
 
     def add(self, code: str, text: str, line: int) -> None:
+        """A line that says the same twice counts once."""
         known = self.by_code.get(code)
-        self.by_code[code] = Entry(code, text, line, 1) if known is None else merged(known)
+        if known is None:
+            self.by_code[code] = Entry(code, text, line, 1)
+        elif self.last.get(code) != line:
+            self.by_code[code] = merged(known)
+        self.last[code] = line
 
     def repeat(self, code: str, count: int) -> None:
         self.by_code[code] = replace(self.by_code[code], count=self.by_code[code].count + count)
@@ -45,15 +51,19 @@ class Causes(Entries):
         if code in self.by_code:
             Entries.add(self, code, text, line)
             return
-        if code in CONSEQUENCES and self._explained(code):
+        if code in CONSEQUENCES and self._explained(line):
             return
         Entries.add(self, code, text, line)
         if code not in BARE and code not in NO_EXPLANATION:
             for bare in BARE:
                 self.by_code.pop(bare, None)
 
-    def _explained(self, code: str) -> bool:
-        return any(known not in NO_EXPLANATION for known in self.by_code)
+    def _explained(self, line: int) -> bool:
+        """Whether a cause is known already; an end without one explains nothing that was said before it."""
+        return any(
+            known not in NO_EXPLANATION and not (known in BARE and entry.line > line)
+            for known, entry in self.by_code.items()
+        )
 
     @property
     def any(self) -> bool:

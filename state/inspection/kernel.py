@@ -28,8 +28,8 @@ _TABLE: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for code, pattern in (
         ("gpu-lost", r"(?:NVRM|nvidia).*(?:fallen off the bus|GPU (?:has been )?lost from the bus|GPU is lost)|NVRM: The NVIDIA GPU .*not responding"),
         ("gpu-fsp", r"FSP response reported error|FSP.{0,60}(?:[Tt]imed? ?out|failed|refused|error code|Error code|boot failure)|[Tt]imed out waiting for FSP|kfsp\w+:.*(?:[Ff]ail|[Ee]rror|[Tt]imed out)|polling for FSP boot complete"),
-        ("gpu-gsp", r"[Tt]imeout (?:after \d+s of )?waiting for RPC|GSP task exception|[Ff]atal GSP-FMC|_kgspIsHeartbeatTimedOut|GSP.{0,40}(?:crashed|hung|timed out)|krcWatchdog\w*: .*probably locked|_kgspRpc\w*: .*(?:[Ff]ail|[Tt]imeout)"),
-        ("gpu-init-failed", r"RmInitAdapter(?: failed|:)|rm_init_adapter failed|unexpected WPR2 already up|Cannot initialize GSP firmware|GPU is likely in a bad state|NVRM:.*failed to (?:initialize|load) (?:GSP )?firmware|NVRM: None of the NVIDIA devices were initialized|nvidia: probe of \S+ failed"),
+        ("gpu-gsp", r"[Tt]imeout (?:after \d+s of )?waiting for RPC|GSP task exception|[Ff]atal GSP-FMC|_kgspIsHeartbeatTimedOut|GSP.{0,40}(?:crashed|hung|timed out)|krcWatchdog\w*: .*probably locked|_kgspRpc\w*: .*(?:[Ff]ail|[Tt]imeout)|timed out.{0,80}kgspWaitForRmInitDone"),
+        ("gpu-init-failed", r"RmInitAdapter(?: failed|:)|rm_init_adapter failed|unexpected WPR2 already up|Cannot initialize GSP firmware|GPU is likely in a bad state|NVRM:.*failed to (?:initialize|load) (?:GSP )?firmware|NVRM: None of the NVIDIA devices were initialized|nvidia: probe of \S+ failed|failed to wait for GFW_BOOT"),
         ("gpu-reset-required", r"GPU recovery action changed|(?:GPU|[Nn]ode) (?:[Rr]eset|[Rr]eboot) [Rr]equired|NVRM:.*(?:requires? a reset|needs? to be reset)"),
         ("io-page-fault", r"AMD-Vi: Event logged \[(?:IO_PAGE_FAULT|INVALID_DEVICE_REQUEST|ILLEGAL_DEV_TABLE_ENTRY)|IO_PAGE_FAULT|DMAR: \[(?:DMA|INTR)[^\]]*\]|DMAR: \[fault reason|DMAR:.*(?:PTE \w+ access is not set|fault addr)|DMAR: DRHD: handling fault status"),
         ("vfio-reset-failed", r"not ready \d+ms after (?:FLR|bus reset|\w+ reset|[\w ]+); giving up|vfio[\w-]*.*(?:reset (?:recovery )?failed|failed to reset|[Rr]eset.*timed out|timed out waiting for pending transaction)|failed \w+ reset|reset hook failed|FLR (?:failed|timed out)"),
@@ -48,9 +48,18 @@ _SHAPES = re.compile(
     re.IGNORECASE,
 )
 _DMESG = re.compile(
-    rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+    rb"(?:<\d{1,3}>|kern  ?:\w+ +: )?(?:\[ *\d{1,9}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+    rb"|\[(?:[A-Z][a-z]{2} {0,2}\d{1,2} \d\d:\d\d| +[+<]\d+\.\d{6}>?)\] )"
 )
-_DMESG_DATE = re.compile(rb"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] |kern  ?:\w+ +: ")
+"""dmesg as it is, with `-T`, `-x` and `-H`."""
+_DMESG_DATE = re.compile(
+    rb"(?:kern  ?:\w+ +: )?(?:\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "
+    rb"|\[(?:[A-Z][a-z]{2} {0,2}\d{1,2} \d\d:\d\d| +[+<]\d+\.\d{6}>?)\] )|kern  ?:\w+ +: "
+)
+_DRIVERS = (b"NVRM:", b"AMD-Vi:", b"DMAR:", b"vfio-pci ", b"nvidia-nvswitch", b"nvidia-modeset:", b"nvidia-uvm:")
+_NAMED = re.compile(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
+_PREFACE = "DMAR: DRHD: handling fault status"
+"""Said before the line that names the device of a DMAR fault."""
 _NEARBY = 8
 """Lines within which a message over several lines goes on, others among them."""
 
@@ -66,6 +75,8 @@ class KernelReader:
     named: str | None = None
     """The GPU of the driver's message over several lines, of which only the first one names it."""
     named_at: int = -100
+    preface: tuple[str, int] | None = None
+    """The first line of a DMAR fault and its number, until the line that names the device."""
 
     def __init__(self) -> None:
         self.faults = {}
@@ -73,6 +84,7 @@ class KernelReader:
         self.number = 0
         self.export = None
         self.named, self.named_at = None, -100
+        self.preface = None
 
     def feed_line(self, line: bytes) -> None:
         self.number += 1
@@ -90,7 +102,8 @@ class KernelReader:
     def report(self) -> KernelReport:
         if self.export is not None and (record := self.export.flush()) is not None and record.message is not None:
             self._take(record.prefix(), record.message)
-        return KernelReport(tuple(self.faults.values()))
+        self._add_preface()
+        return KernelReport(tuple(sorted(self.faults.values(), key=lambda fault: fault.line)))
 
     def _take(self, prefix: Prefix, words: bytes) -> None:
         if prefix.ident and prefix.ident != "kernel":
@@ -107,20 +120,35 @@ class KernelReader:
         if found[0] == "gpu-lost" and found[1] is None and self.number - self.named_at <= _NEARBY:
             found = (found[0], self.named, found[2])
         self.recognised = True
+        if found[1] is None and _PREFACE in text:
+            self._add_preface()
+            self.preface = (text, self.number)
+            return
+        if found[0] == "io-page-fault" and self.preface is not None and self.number - self.preface[1] <= _NEARBY:
+            self.preface = None
+        self._add(found, text, self.number)
+
+    def _add(self, found: tuple[str, str | None, int | None], text: str, number: int) -> None:
         known = self.faults.get(found)
         code, device, xid = found
         count = known.count + 1 if known else 1
-        first = known or KernelFault(code, device, xid, quote(text), self.number, 1)
+        first = known or KernelFault(code, device, xid, quote(text), number, 1)
         self.faults[found] = KernelFault(code, device, xid, first.text, first.line, count)
+
+    def _add_preface(self) -> None:
+        """A fault of which only the first line was seen."""
+        preface, self.preface = self.preface, None
+        if preface is not None:
+            self._add(("io-page-fault", None, None), *preface)
 
 
 def read_fault(text: str) -> tuple[str, str | None, int | None] | None:
     """Code, device and Xid of one kernel message without its prefix; None where it is no fault."""
     if found := _XID.search(text):
         xid = int(found["xid"])
-        return _XID_CODES.get(xid, "gpu-xid"), pci_address(found["device"]), xid
+        return _XID_CODES.get(xid, "gpu-xid"), _named_device(found["device"]), xid
     if found := _SXID.search(text):
-        return "gpu-nvlink", pci_address(found["device"]), None
+        return "gpu-nvlink", _named_device(found["device"]), None
     if _DECOYS.search(text):
         return None
     for code, pattern in _TABLE:
@@ -139,6 +167,11 @@ def pci_address(text: str) -> str | None:
     return None
 
 
+def _named_device(text: str) -> str | None:
+    """The address in the parentheses of an Xid, of which a short one leaves out domain and function."""
+    return pci_address(f"0000:{text}" if _NAMED.fullmatch(text) else text)
+
+
 def _parts(line: bytes) -> tuple[Prefix, bytes]:
     prefix = read_prefix(line)
     words = line[prefix.size :] if prefix.size else line
@@ -149,10 +182,11 @@ def _parts(line: bytes) -> tuple[Prefix, bytes]:
 
 def looks_like_kernel(line: bytes) -> bool:
     """Whether a line is the kernel's: by its identifier, by dmesg's clock, or by a driver's own shape."""
-    prefix = read_prefix(clean(line[:600]))
+    head = clean(line[:600])
+    prefix = read_prefix(head)
     if prefix.ident:
         return prefix.ident == "kernel"
-    return _DMESG.match(line) is not None or line.startswith((b"NVRM:", b"AMD-Vi:", b"DMAR:", b"vfio-pci "))
+    return _DMESG.match(head) is not None or head.startswith(_DRIVERS, prefix.size)
 
 
 def read_kernel(lines: Iterable[bytes]) -> KernelReport:

@@ -17,8 +17,11 @@ _AUTOTUNE = re.compile(r"autotun\w*|auto-tun\w*|\btactic\b|Ignoring this choice"
 _OOM = re.compile(r"out of memory|OutOfMemory|\bOOM\b|out of resource", re.IGNORECASE)
 _EXIT = re.compile(
     r"exit(?:ed)?(?: with)?[ _]?(?:code|status)[\s:=(]{1,3}(?P<code>-?\d+)|exited with code (?P<compose>\d+)"
+    r"|Failed core proc\(s\): \{[^}]*?: (?P<core>-\d+)"
 )
-_TORCH_WARNING = re.compile(r"\[(?:rank\d+\]:\[)?[WI]\d{4} ")
+_SHELL_KILLED = re.compile(r"(?:\S+: line \d+: +\d+ )?Killed(?: {2,}\S.*| \(core dumped\))?\s*")
+_WHAT = re.compile(r"\s+what\(\): +(?P<reason>\S.*)", re.DOTALL)
+_TORCH_WARNING = re.compile(r"\[(?:rank\d+\]:\[)?[WI]\d{3,4} ")
 
 
 def access(text: str, *, weak: bool) -> Iterator[Event]:
@@ -60,7 +63,7 @@ def child_ended(text: str) -> Event | None:
     found = _EXIT.search(text)
     if found is None:
         return None
-    return ended_with(int(found["code"] or found["compose"]), text)
+    return ended_with(int(found["code"] or found["compose"] or found["core"]), text)
 
 
 def ended_with(code: int, text: str) -> Event:
@@ -73,6 +76,17 @@ def ended_with(code: int, text: str) -> Event:
     if signal in (7, 11):
         return Failed("segfault", quote(text))
     return Ended("exited", quote(text))
+
+
+def shell_killed(text: str) -> bool:
+    """A shell's own word that the program it ran was killed: `Killed`, `run.sh: line 3: 123 Killed python …`."""
+    return _SHELL_KILLED.fullmatch(text) is not None
+
+
+def cpp_reason(text: str) -> str | None:
+    """What a C++ exception says that nobody caught: `  what():  CUDA error: …`."""
+    found = _WHAT.match(text)
+    return found["reason"] if found else None
 
 
 def is_torch_warning(text: str) -> bool:

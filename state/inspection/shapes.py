@@ -14,6 +14,8 @@ MOST_SHAPES = 64
 MOST_RECORDS = 16
 _SIGHTINGS = 3
 _MOST_SIGHTINGS = 8192
+_MISSES = 64
+"""Lines read in full that cost about as much as to compile the pattern."""
 _NUMBER = re.compile(
     rb"(?<![0-9A-Za-z])(?:(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{2}(?::[0-9a-f]{2}){5,31})"
     rb"|(?P<hex>(?=[0-9]*[a-f])[0-9a-f]{12,64}))(?![0-9A-Za-z])|[0-9]+"
@@ -25,6 +27,8 @@ _JSON_OF_OTHERS = re.compile(
     rb' ?: ?"[^"\\]*"'
 )
 _TAG = re.compile(rb"(?P<host> [^\s:\[\]]{1,255} )(?P<ident>[^\s:\[\]]{1,64})\[\d{1,10}\]: ?\Z")
+_STRING = rb'"[^"\\\n]*+"'
+"""A JSON string without escapes. (A class of one or two bytes would be compared byte by byte; three make a bitmap.)"""
 _STAMP = re.compile(
     rb"((?:[\w.-]{1,128} +\| )?)"
     rb"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?)"
@@ -81,7 +85,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the compiled pattern captures one shape: `mark` matched if the shape did, `fields` by name."""
+    """Where the compiled pattern captures one shape: `mark` if the shape matched and never empty, `fields` by name."""
 
     shape: Shape
     mark: int
@@ -103,8 +107,18 @@ def shape_of(
         pieces += [(re.escape(words[end : slot.start]), ""), (slot.pattern, slot.field)]
         end = slot.end
     pieces += [(re.escape(words[end:]), ""), (_tail(line[at + len(words) :], mute=mute), "")]
-    kept = ((pattern, name if record is not None else "") for pattern, name in pieces if pattern)
-    return Shape(tuple(kept), record)
+    kept = [(pattern, name if record is not None else "") for pattern, name in pieces if pattern]
+    return Shape(tuple(_paired(kept)), record)
+
+
+def _paired(pieces: list[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
+    """Length and rate as one field `pair`, if the rate follows at once: the same pairs come again and again."""
+    names = [name for _, name in pieces]
+    at = names.index("length") if "length" in names else len(names)
+    if names[at : at + 3] != ["length", "", "rate"] or re.fullmatch(rb",\\ [^,]+:\\ ", pieces[at + 1][0]) is None:
+        return pieces
+    pair = b"".join(pattern for pattern, _ in pieces[at : at + 3])
+    return [*pieces[:at], (pair, "pair"), *pieces[at + 3 :]]
 
 
 def _head(head: bytes, *, mute: bool) -> tuple[bytes, ...]:
@@ -132,7 +146,7 @@ def _json_part(part: bytes, *, mute: bool) -> bytes:
     end = 0
     for found in (_JSON_OF_OTHERS if mute else _JSON_VARYING).finditer(part):
         name = part[found.start() : found.end()].rsplit(b'"', 2)[0]
-        pieces += [re.escape(part[end : found.start()]), re.escape(name), rb'"[^"\\]*+"']
+        pieces += [re.escape(part[end : found.start()]), re.escape(name), _STRING]
         end = found.end()
     return b"".join((*pieces, re.escape(part[end:])))
 
@@ -145,6 +159,7 @@ class Shapes:
         self._shapes: dict[bytes, Shape] = {}
         self._compiled: re.Pattern[bytes] | None = None
         self._dirty = False
+        self._missed = 0
         self.records: tuple[Columns, ...] = ()
         self.step = 1
 
@@ -179,18 +194,29 @@ class Shapes:
         if self._shapes or self._sightings:
             self.__init__()  # type: ignore[misc]
 
+    def missed(self) -> None:
+        """A line had to be read in full."""
+        self._missed += 1
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a new pattern is worth its price, for shapes have been learned and many lines read since the last one."""
+        return self._dirty and self._missed >= _MISSES
+
     def pattern(self) -> re.Pattern[bytes] | None:
-        if self._dirty:
+        if self.outdated or self._compiled is None:
             self._compile()
         return self._compiled
 
     def _compile(self) -> None:
-        self._dirty = False
+        if not self._shapes:
+            return
+        self._dirty, self._missed = False, 0
         ordered = sorted(self._shapes.values(), key=lambda shape: not shape.tells)
         tree = _Tree()
-        lines = tree.add([(shape, 0) for shape in ordered], {})
+        lines = tree.add([(shape, 0) for shape in ordered], {}, 0)
         self.records, self.step = tuple(tree.records), tree.groups + 1
-        self._compiled = re.compile(rb"(?m:^)(?:" + lines + rb")\n")
+        self._compiled = re.compile(rb"(?m:^)" + lines)
 
 
 class _Tree:
@@ -200,8 +226,11 @@ class _Tree:
         self.groups = 0
         self.records: list[Columns] = []
 
-    def add(self, shapes: Sequence[tuple[Shape, int]], fields: Mapping[str, int]) -> bytes:
-        """The pattern of what is left of the shapes from their given piece on; `fields` were captured before."""
+    def add(self, shapes: Sequence[tuple[Shape, int]], fields: Mapping[str, int], own: int) -> bytes:
+        """The pattern of what is left of the shapes from their given piece on, line end included.
+
+        `fields` were captured before; `own` is the last group that only this shape captures, 0 without one.
+        """
         branches: dict[tuple[bytes, str], list[tuple[Shape, int]]] = {}
         ends: list[Shape] = []
         for shape, at in shapes:
@@ -209,20 +238,26 @@ class _Tree:
                 ends.append(shape)
             else:
                 branches.setdefault(shape.pieces[at], []).append((shape, at + 1))
-        patterns = [self._branch(piece, rest, fields) for piece, rest in branches.items()]
-        patterns += [self._end(shape, fields) for shape in ends]
+        patterns = [self._branch(piece, rest, fields, own) for piece, rest in branches.items()]
+        patterns += [self._end(shape, fields, own) for shape in ends]
         return patterns[0] if len(patterns) == 1 else b"(?:" + b"|".join(patterns) + b")"
 
-    def _branch(self, piece: tuple[bytes, str], rest: list[tuple[Shape, int]], fields: Mapping[str, int]) -> bytes:
+    def _branch(
+        self, piece: tuple[bytes, str], rest: list[tuple[Shape, int]], fields: Mapping[str, int], own: int
+    ) -> bytes:
         pattern, name = piece
-        if name:
-            self.groups += 1
-            return b"(" + pattern + b")" + self.add(rest, {**fields, name: self.groups})
-        return pattern + self.add(rest, fields)
+        if not name:
+            return pattern + self.add(rest, fields, own)
+        self.groups += 1
+        own = self.groups if len(rest) == 1 else 0
+        return b"(" + pattern + b")" + self.add(rest, {**fields, name: self.groups}, own)
 
-    def _end(self, shape: Shape, fields: Mapping[str, int]) -> bytes:
+    def _end(self, shape: Shape, fields: Mapping[str, int], own: int) -> bytes:
         if not shape.tells:
-            return b""
+            return rb"\n"
+        if own:
+            self.records.append(Columns(shape, own, fields))
+            return rb"\n"
         self.groups += 1
         self.records.append(Columns(shape, self.groups, fields))
-        return b"()"
+        return rb"(\n)"

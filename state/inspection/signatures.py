@@ -32,7 +32,7 @@ ANCHORS = (
     b"Unable", b"couldn't", b"No space", b"denied", b"initialized", b"bind", b"ddress", b"ot found", b"divisible",
     b"apture", b"greater", b"ncompatible", b"ncorrect", b"Unknown", b"lder", b"eights", b"parameter named",
     b"vocab", b"GPUs", b"clients", b"nused", b"#tokens: -", b"=-", b"symbol", b"shared object", b"import",
-    b"NotFound", b"KV cache",
+    b"NotFound", b"KV cache", b"No module",
 )  # fmt: skip
 """A line in which none of these stands carries no failure; checked by a test over composed failures of every code."""
 

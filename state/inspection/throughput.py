@@ -1,11 +1,12 @@
 """Throughput and queue depth over decode records, for each data-parallel rank, then summed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 
+from state.inspection.acceptance import others_than
 from state.inspection.events import Decoded
 from state.inspection.report import Queue, Throughput
 
@@ -24,19 +25,17 @@ class _Rank:
     running: int | None = None
     queued: int | None = None
 
-    def take(self, speeds: list[float], clocks: Sequence[bytes], drained: Sequence[int]) -> None:
+    def take(self, shown: Sequence[bytes], clocks: Sequence[bytes], drained: Sequence[int]) -> None:
         """Speeds in order with their clocks, if they have any; the first of each burst and drain tails are left out."""
         begins = seconds_of(clocks[0]) if clocks else None
         first = not self.begun or (
             begins is not None and self.last_time is not None and begins - self.last_time > GAP_S
         )
         self.begun = True
-        left_out = {*drained, *([0] if first else [])}
+        left_out = [*drained, *([0] if first else ()), *_gaps(clocks)]
         if clocks:
-            left_out.update(_gaps(clocks))
             self.last_time = seconds_of(clocks[-1])
-        for place in sorted(left_out, reverse=True):
-            del speeds[place]
+        speeds = list(map(float, compress(shown, others_than(left_out, len(shown))) if left_out else shown))
         if speeds:
             self.count += len(speeds)
             self.total += sum(speeds)
@@ -56,18 +55,23 @@ def seconds_of(clock: bytes) -> float:
     return _minute(clock[:16]) + int(clock[17:])
 
 
-_STRIDE = 8
-
-
 def _gaps(clocks: Sequence[bytes]) -> list[int]:
-    """Where a burst begins. Clocks in order have no gap among them if every eighth follows closely enough."""
-    ordered = sorted(clocks)
-    if ordered == list(clocks):
-        seldom = [seconds_of(clock) for clock in (*ordered[::_STRIDE], ordered[-1])]
-        if all(b - a <= GAP_S for a, b in pairwise(seldom)):
-            return []
+    """Where a burst begins. Among clocks that are in order a gap is found by halving."""
+    if sorted(clocks) == list(clocks):
+        return list(_gaps_between(clocks, 0, len(clocks) - 1))
     times = [seconds_of(clock) for clock in clocks]
     return [index + 1 for index, (a, b) in enumerate(pairwise(times)) if b - a > GAP_S]
+
+
+def _gaps_between(clocks: Sequence[bytes], first: int, last: int) -> Iterator[int]:
+    if last <= first or seconds_of(clocks[last]) - seconds_of(clocks[first]) <= GAP_S:
+        return
+    if last == first + 1:
+        yield last
+        return
+    middle = (first + last) // 2
+    yield from _gaps_between(clocks, first, middle)
+    yield from _gaps_between(clocks, middle, last)
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ class Load:
             rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
         speeds = columns.get("throughput")
         if speeds:
-            rank.take(list(map(float, speeds)), columns.get("clock", ()), drained)
+            rank.take(speeds, columns.get("clock", ()), drained)
 
     @staticmethod
     def _throughput(rank: _Rank, record: Decoded) -> None:

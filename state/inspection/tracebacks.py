@@ -27,6 +27,8 @@ _FOLLOWS = (
     "Engine process failed to start",
     "initialization failed due to",
 )
+_CHILD = re.compile(r"Failed core proc\(s\): \{[^}]*?: (-\d+)")
+_ENDS = {"-9": "killed", "-11": "segfault", "-7": "segfault"}
 HEADER = "Traceback (most recent call last)"
 
 
@@ -151,7 +153,9 @@ class Tracebacks:
                 if preferred in ("", code):
                     return Cause(Failed(code, quote(text)), line)
         if any(words in block.last for words in _FOLLOWS):
-            return Cause(Failed("exited", quote(block.last)), block.last_line)
+            child = _CHILD.search(block.last)
+            code = _ENDS.get(child[1], "exited") if child else "exited"
+            return Cause(Failed(code, quote(block.last)), block.last_line)
         if block.context == "scheduler":
             return Cause(
                 Failed("scheduler-exception", quote(block.last or block.header)), block.last_line or block.line

@@ -18,7 +18,7 @@ _SHORT_NO_HOST = re.compile(  # as some exporters drop the host
     rb"(?P<ident>\([^()]{1,64}\)|[^\s:\[\]]{1,64})\[(?P<pid>\d{1,10})\]: ?"
 )
 _DOCKER_TIME = re.compile(
-    rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?"
+    rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?"
     rb"(?:(?:stdout|stderr) [FP] )?(?=[^ ]|$| )"  # as containerd keeps its logs
 )
 _COMPOSE = re.compile(rb"(?P<name>[A-Za-z0-9][\w.-]{0,127}) {1,60}\| ?")

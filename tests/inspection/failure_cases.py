@@ -138,6 +138,22 @@ SGLANG: tuple[tuple[str, str, str], ...] = (
     ("tracker", "exited", f"{SGLANG_ARGS}\n/usr/lib/python3.12/multiprocessing/resource_tracker.py:254: UserWarning: resource_tracker: There appear to be 1 leaked shared_memory objects to clean up at shutdown"),
     ("host-oom-unit", "host-oom", systemd("A process of this unit has been killed by the OOM killer.", "Main process exited, code=killed, status=9/KILL", "Failed with result 'oom-kill'.")),
     ("host-oom-late", "host-oom", systemd("Main process exited, code=killed, status=9/KILL", "Failed with result 'oom-kill'.")),
+    ("gated", "model-not-found", main_process("OSError: You are trying to access a gated repo.", "Make sure to have access to it at https://huggingface.co/x/y.", frame="sglang/srt/utils/hf.py")),
+    ("config-not-readable", "model-not-found", scheduler("PermissionError: [Errno 13] Permission denied: '/srv/m/config.json'")),
+    ("file-cut-off", "weights-mismatch", load_frames("safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer")),
+    ("scheme-capability", "quantization-mismatch", scheduler("ValueError: Quantization scheme is not supported for the current GPU. Min capability: 80. Current capability: 75.")),
+    ("module-of-python", "missing-dependency", "/usr/bin/python3: No module named sglang.launch_server"),
+    ("module-specification", "missing-dependency", "/opt/venv/bin/python: Error while finding module specification for 'sglang.launch_server' (ModuleNotFoundError: No module named 'sglang')"),
+    ("transformers-too-old", "missing-dependency", main_process("ValueError: The checkpoint you are trying to load has model type `x` but Transformers does not recognize this architecture. This could be because of an issue with the checkpoint", frame="sglang/srt/utils/hf.py")),
+    ("kernel-library", "broken-install", main_process("ImportError: ", "[sgl_kernel] CRITICAL: Could not load any common_ops library!", "", "Attempted locations:", frame="sgl_kernel/__init__.py")),
+    ("hip-function", "broken-install", scheduler("RuntimeError: HIP error: invalid device function")),
+    ("ninja-command", "jit-build-failed", scheduler("subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/root/.cache/x']' returned non-zero exit status 1.")),
+    ("ninja-not-there", "jit-build-failed", scheduler("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'")),
+    ("triton-oom", "cuda-oom", scheduler("RuntimeError: Triton Error [CUDA]: out of memory")),
+    ("no-accelerator", "driver-mismatch", main_process("RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA, MPS) is available.", frame="sglang/srt/utils/common.py")),
+    ("nccl-watchdog-of-september", "illegal-memory-access", f"{SGLANG_ARGS}\n{SGLANG_READY}\n[rank0]:[E907 10:00:44.1 ProcessGroupNCCL.cpp:1895] [PG ID 2 Rank 0] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\nFatal Python error: Aborted"),
+    ("uncaught-in-cpp", "illegal-memory-access", f"{SGLANG_ARGS}\n{SGLANG_READY}\nterminate called after throwing an instance of 'c10::Error'\n  what():  CUDA error: an illegal memory access was encountered"),
+    ("shell-killed", "killed", f"{SGLANG_ARGS}\n/start.sh: line 3:   123 Killed                  python -m sglang.launch_server --model-path /m"),
 )  # fmt: skip
 
 V = "(EngineCore_0 pid=290) ERROR 06-23 21:44:10 [core.py:700] "
@@ -168,4 +184,8 @@ VLLM: tuple[tuple[str, str, str], ...] = (
     ("vllm-exception", "scheduler-exception", core("AttributeError: 'NoneType' object has no attribute 'shape'")),
     ("vllm-illegal", "illegal-memory-access", f"{VLLM_START}\n(APIServer pid=128) INFO:     Application startup complete.\n{V}EngineCore encountered a fatal error.\n{V}Traceback (most recent call last):\n{V}  File \"/x.py\", line 1, in run_busy_loop\n{V}torch.AcceleratorError: CUDA error: an illegal memory access was encountered"),
     ("vllm-rpc", "watchdog-timeout", f"{VLLM_START}\n(APIServer pid=128) INFO:     Application startup complete.\n{V}EngineCore encountered a fatal error.\n{V}Traceback (most recent call last):\n{V}  File \"/x.py\", line 1, in run_busy_loop\n{V}TimeoutError: RPC call to sample_tokens timed out."),
+    ("vllm-nccl", "nccl-init", core("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3356, unhandled system error")),
+    ("vllm-worker-first", "scheduler-exception", f"{VLLM_START}\n(Worker_TP0 pid=210) ERROR 06-23 21:44:09 [multiproc_executor.py:597] WorkerProc failed to start.\n(Worker_TP0 pid=210) ERROR 06-23 21:44:09 [multiproc_executor.py:597] Traceback (most recent call last):\n(Worker_TP0 pid=210) ERROR 06-23 21:44:09 [multiproc_executor.py:597]   File \"/x.py\", line 1, in worker_main\n(Worker_TP0 pid=210) ERROR 06-23 21:44:09 [multiproc_executor.py:597] AttributeError: x\n{V}EngineCore failed to start.\n{V}Traceback (most recent call last):\n{V}  File \"/x.py\", line 1, in run_engine_core\n{V}Exception: WorkerProc initialization failed due to an exception in a background process."),
+    ("vllm-core-killed", "killed", f"{VLLM_START}\n(APIServer pid=128) Traceback (most recent call last):\n(APIServer pid=128)   File \"/opt/venv/bin/vllm\", line 8, in <module>\n(APIServer pid=128) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{'EngineCore_DP0': -9}}"),
+    ("vllm-device-type", "driver-mismatch", "Traceback (most recent call last):\n  File \"/opt/venv/vllm/engine/arg_utils.py\", line 8, in create_engine_config\nRuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`"),
 )  # fmt: skip

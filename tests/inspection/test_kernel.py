@@ -6,6 +6,7 @@ import json
 import pytest
 
 from state.inspection.kernel import read_kernel
+from state.inspection.kind import kind_of
 
 XID = "NVRM: Xid (PCI:0000:41:00): {}"
 FAULTS = (
@@ -40,14 +41,22 @@ FAULTS = (
     ("config-space", "pci-inaccessible", "0000:01:00.0", None, "vfio-pci 0000:01:00.0: invalid power transition (from D3cold to D3hot)"),
     ("aer", "pci-aer", "0000:61:00.0", None, "pcieport 0000:60:01.1: AER: Uncorrectable (Fatal) error message received from 0000:61:00.0"),
     ("oom", "kernel-oom", None, None, "Out of memory: Killed process 7481 (sglang::schedul) total-vm:290110112kB, anon-rss:201114020kB"),
+    ("short-address", "gpu-application", "0000:41:00.0", 31, "NVRM: Xid (PCI:41:00): 31, pid=1, name=x, MMU Fault: ENGINE GRAPHICS"),
+    ("gfw-boot", "gpu-init-failed", None, None, "NVRM: GPU0 kgspWaitForGfwBootOk_TU102: failed to wait for GFW_BOOT: (progress 0xff)"),
     ("oom-cgroup", "kernel-oom", None, None, "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=sglang.service,mems_allowed=0-1"),
 )  # fmt: skip
+FAULTS_BY_NAME = {name: text for name, _, _, _, text in FAULTS}
 PREFIXES = (
     "Sep 30 04:11:02 gpu-a kernel: ",
     "[  123.456789] ",
     "<4>[  123.456789] ",
     "2026-09-30T04:11:02+00:00 gpu-a kernel: ",
     "[Wed Sep 30 04:11:02 2026] ",
+    "kern  :err   : [  123.456789] ",
+    "[  +0.000012] ",
+    "[Sep30 04:11] ",
+    "2026-09-30T04:11:02,123456+02:00 ",
+    "\x1b[32m[  123.456789] \x1b[0m",
     "",
 )
 
@@ -132,3 +141,16 @@ def test_a_gpu_that_was_named_long_before_is_not_blamed() -> None:
         b"NVRM: GPU has fallen off the bus.",
     )
     assert [fault.device for fault in read_kernel(lines).faults] == [None]
+
+
+def test_the_two_lines_of_a_dmar_fault_are_one_fault() -> None:
+    preface, device = b"DMAR: DRHD: handling fault status reg 2\n", FAULTS_BY_NAME["dmar"].encode() + b"\n"
+    (fault,) = read_kernel([preface, device, preface, device]).faults
+    assert (fault.code, fault.device, fault.line, fault.count) == ("io-page-fault", "0000:03:00.0", 2, 2)
+    (alone,) = read_kernel([preface]).faults
+    assert (alone.code, alone.device, alone.line, alone.count) == ("io-page-fault", None, 1, 1)
+
+
+@pytest.mark.parametrize("prefix", [p for p in PREFIXES if p])
+def test_a_kernel_log_is_known_by_its_clock(prefix: str) -> None:
+    assert kind_of(f"{prefix}{FAULTS_BY_NAME['pmu']}\n".encode()) == "kernel"

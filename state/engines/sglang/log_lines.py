@@ -22,7 +22,16 @@ from state.inspection.events import (
     WeightsBegun,
     WeightsLoaded,
 )
-from state.inspection.python_server import access, autotune_oom, child_ended, is_torch_warning, oddities, uvicorn
+from state.inspection.python_server import (
+    access,
+    autotune_oom,
+    child_ended,
+    cpp_reason,
+    is_torch_warning,
+    oddities,
+    shell_killed,
+    uvicorn,
+)
 from state.inspection.reading import Line, Located
 from state.inspection.signatures import may_fail
 from state.inspection.text import LONGEST_LINE, quote
@@ -63,7 +72,7 @@ _KV = (
     "KV cache VA upper bound",
     "Post-capture KV sizing",
 )
-_DIED = ("scheduler is dead", "scheduler died", "crashed with exit code", "terminated with")
+_DIED = ("scheduler is dead", "scheduler died", "crashed with exit code", "terminated with exit")
 _SIGQUIT = ("Received sigquit from a child process", "SIGQUIT received", "kill_process_tree called")
 _STOPPED = (
     "SIGTERM received",
@@ -175,6 +184,7 @@ class SglangLines:
             and b"exiting" not in raw
         ):
             return
+        text = cpp_reason(text) or text
         if text[:1] in " \t" or is_torch_warning(text):
             return
         if autotune_oom(text):
@@ -185,13 +195,13 @@ class SglangLines:
             yield Ended("exited", quote(text))
         elif any(words in text for words in _DIED):
             yield child_ended(text) or Ended("exited", quote(text))
+        elif shell_killed(text):
+            yield Ended("killed", quote(text))
         elif "atchdog timeout" in text:
             if "soft=True" not in text:
                 yield Failed("watchdog-timeout", quote(text))
         else:
-            code = SIGNATURES.match(text, exception=_EXCEPTION.match(text) is not None)
-            if code:
-                yield Failed(code, quote(text), opens=code == "bad-arguments" and "error: " in text)
+            yield from _named(text)
 
     @staticmethod
     def _weights(text: str, ranks: str) -> Iterator[Event]:
@@ -268,6 +278,14 @@ class SglangLines:
     def _banner(text: str, ranks: str) -> Iterator[Event]:
         if "is still supported" in text and "UserWarning" in text:
             yield Banner()
+
+
+def _named(text: str) -> Iterator[Event]:
+    """The failure that the line names by itself."""
+    code = SIGNATURES.match(text, exception=_EXCEPTION.match(text) is not None)
+    if code:
+        opens = (code == "bad-arguments" and "error: " in text) or "No module named" in text
+        yield Failed(code, quote(text), opens=opens)
 
 
 def _located(cause: Cause) -> Located:

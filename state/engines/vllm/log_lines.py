@@ -23,7 +23,16 @@ from state.inspection.events import (
     VersionSeen,
     WeightsLoaded,
 )
-from state.inspection.python_server import access, autotune_oom, child_ended, is_torch_warning, oddities, uvicorn
+from state.inspection.python_server import (
+    access,
+    autotune_oom,
+    child_ended,
+    cpp_reason,
+    is_torch_warning,
+    oddities,
+    shell_killed,
+    uvicorn,
+)
 from state.inspection.reading import Line, Located
 from state.inspection.report import Stage
 from state.inspection.signatures import may_fail
@@ -162,8 +171,10 @@ class VllmLines:
         else:
             yield from self._words(raw, text, tag)
         yield from oddities(raw, text)
-        if may_fail(raw) and text[:1] not in " \t" and not is_torch_warning(text):
-            yield from _troubles(text, grave=grave)
+        if may_fail(raw):
+            said = cpp_reason(text) or text
+            if said[:1] not in " \t" and not is_torch_warning(said):
+                yield from _troubles(said, grave=grave)
 
     def _arguments(self, raw: bytes, text: str) -> Iterator[Event]:
         found = read_arguments(raw.decode("utf-8", "replace"))
@@ -181,11 +192,12 @@ class VllmLines:
 
     def _words(self, raw: bytes, text: str, tag: str) -> Iterator[Event]:
         if banner := _BANNER.search(text):
+            self._architecture = None
             yield Banner()
             yield VersionSeen(banner["version"])
             return
         if architecture := _ARCHITECTURE.search(text):
-            self._architecture = architecture[1]
+            self._architecture = self._architecture or architecture[1]
         if took := _TOOK.match(text):
             yield from self._loaded(took[1], tag)
         for words, stage in _STAGES:
@@ -214,6 +226,8 @@ class VllmLines:
 def _troubles(text: str, *, grave: bool) -> Iterator[Event]:
     if autotune_oom(text):
         yield Noticed("autotune-oom", quote(text))
+    elif shell_killed(text):
+        yield Ended("killed", quote(text))
     elif any(words in text for words in _FOLLOWS):
         yield child_ended(text) or Ended("exited", quote(text))
     elif grave:

@@ -1,9 +1,28 @@
 """How processes end, in systemd's words (systemd 252, src/shared/exit-status.c)."""
 
 import signal
+from dataclasses import dataclass
 
 CLEAN_SIGNALS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE})
-EXEC_FAILED = 203
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a forked child does before exec: its exit status where it fails, its complaint, and whether it is in the
+    unit's control group by then (systemd 252, src/core/execute.c); journald takes it for PID 1's scope where not."""
+
+    status: int
+    complaint: str
+    enrolled: bool = True
+
+
+STEPS = {
+    "USER": Step(217, "Failed to determine user credentials", enrolled=False),
+    "GROUP": Step(216, "Failed to determine group credentials", enrolled=False),
+    "CHDIR": Step(200, "Changing to the requested working directory failed"),
+    "EXEC": Step(203, "Failed to locate executable {path}"),
+}
+EXEC_FAILED = STEPS["EXEC"].status
 _CORE = frozenset(
     {
         signal.SIGQUIT,

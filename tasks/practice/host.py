@@ -1,6 +1,7 @@
 """The practice machine: a Debian host as systemd, journald, sysfs and coreutils show it, without the host."""
 
 import asyncio
+import errno
 import itertools
 import os
 import signal
@@ -33,6 +34,8 @@ from tasks.practice.units import ServiceUnit
 
 FIRST_PID = 14_363
 _FIRST_OWN_PID = 5_000_000
+USERS = ("root", "0", "nobody", "interlock", "sglang")
+"""Accounts that units may name in User= and Group=."""
 
 
 class PracticeMachine:
@@ -69,6 +72,7 @@ class PracticeMachine:
         )
         self.systemd = self._systemd()
         self.strangers: dict[int, Stranger] = {}
+        self.users, self.groups = set(USERS), {*USERS, "systemd-journal"}
         self._sessions = Sessions(self.faults)
         self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders)
         self.pci.add(functions)
@@ -144,6 +148,8 @@ class PracticeMachine:
     def processes(self) -> Mapping[int, Seen]:
         """What /proc shows: the processes of units, and strangers."""
         table = {pid: Seen(s.argv, {}) for pid, s in self.strangers.items()}
+        if isinstance(self.runner, ChildRunner):
+            table |= {pid: Seen(argv, {}, real=True) for pid, argv in self.runner.outside().items()}
         for name, owner, group in self._owned_groups():
             for pid, argv in group.members().items():
                 real = self.root is not None and is_real(pid)
@@ -182,6 +188,7 @@ class PracticeMachine:
         )  # fmt: skip
 
     async def _spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], unit: ServiceUnit) -> Group:
+        self._prepare(path, unit)
         if owns(path):
             user = unit.user or "root"
             call = call_for(self, [path, *argv[1:]], stdin=b"", user=user)
@@ -189,6 +196,16 @@ class PracticeMachine:
         if "/" not in path:
             raise SpawnFailed(path, os.strerror(2))
         return await self.runner.spawn(path, argv, env, cwd=unit.working_directory.removeprefix("-") or "/")
+
+    def _prepare(self, path: str, unit: ServiceUnit) -> None:
+        """What a forked child does before exec, in its order. Raises SpawnFailed."""
+        if unit.user and unit.user not in self.users:
+            raise SpawnFailed(path, os.strerror(errno.ESRCH), "USER")
+        if unit.group and unit.group not in self.groups:
+            raise SpawnFailed(path, os.strerror(errno.ESRCH), "GROUP")
+        folder = unit.working_directory
+        if folder.startswith("/") and not (self.files.exists(folder) and self.files.stat(folder).kind == "directory"):
+            raise SpawnFailed(path, os.strerror(errno.ENOENT), "CHDIR")
 
     def session_environment(self, user: str) -> dict[str, str]:
         home = "/root" if user == "root" else f"/home/{user}"

@@ -60,11 +60,11 @@ Factory = Callable[[Sequence[str], Mapping[str, str], "PracticeMachine"], Progra
 
 
 class SpawnFailed(Exception):  # named by consequence, as all errors here are
-    """exec(2) failed: systemd's exit status 203 with the reason in words."""
+    """The forked child did not become the program: it ended at `step`, one of ends.STEPS, for a reason in words."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, step: str = "EXEC") -> None:
         super().__init__(f"{path}: {reason}")
-        self.path, self.reason = path, reason
+        self.path, self.reason, self.step = path, reason, step
 
 
 class ProgramEnded(ValueError):  # named by consequence, as all errors here are

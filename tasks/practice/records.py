@@ -1,7 +1,8 @@
 """systemd's own records about a unit, word for word (systemd 252)."""
 
-from tasks.practice.ends import describe_end
+from tasks.practice.ends import STEPS, describe_end
 from tasks.practice.journal import Journal
+from tasks.practice.process import SpawnFailed
 from tasks.practice.units import ServiceUnit
 
 MESSAGE_IDS = {
@@ -13,6 +14,7 @@ MESSAGE_IDS = {
     "exited": "98e322203f7a4ed290d09fe03c09fe15",
     "failed": "d9b373ed55a64feb8242e02dbe79a49c",
     "success": "7ad2d189f7e94e70a38c781354912448",
+    "spawn-failed": "641257651c1b4ec9a8624d7a40a9e1e7",
     "restart": "5eb03494b6584870a536b337290809b2",
 }
 
@@ -75,16 +77,18 @@ class Records:
     def killing(self, pid: int, program: str) -> None:
         self.about(f"Killing process {pid} ({comm(program)}) with signal SIGKILL.", priority=5)
 
-    def exec_failed(self, pid: int, path: str, reason: str) -> None:
-        """The two records of the forked child that could not exec."""
-        child = f"({path.rpartition('/')[2][-8:]})"
-        for verb, step in (("Failed to locate executable", ""), ("Failed", "at step EXEC spawning ")):
+    def spawn_failed(self, pid: int, refused: SpawnFailed) -> None:
+        """The two records of the forked child that did not become the program."""
+        child, step = f"({refused.path.rpartition('/')[2][-8:]})", STEPS[refused.step]
+        ours = {"_SYSTEMD_UNIT": self._name, "_SYSTEMD_INVOCATION_ID": self.invocation}
+        told = step.complaint.format(path=refused.path), f"Failed at step {refused.step} spawning {refused.path}"
+        for words, known in zip(told, ({}, {"MESSAGE_ID": MESSAGE_IDS["spawn-failed"]}), strict=True):
             self._journal.append(
                 {
-                    "PRIORITY": "3", "SYSLOG_IDENTIFIER": child, "_TRANSPORT": "journal", "_PID": str(pid),
-                    "_COMM": child, "UNIT": self._name, "INVOCATION_ID": self.invocation, "_SYSTEMD_UNIT": self._name,
-                    "_SYSTEMD_INVOCATION_ID": self.invocation,
-                    "MESSAGE": f"{self._name}: {verb} {step}{path}: {reason}",
+                    "PRIORITY": "3", "SYSLOG_IDENTIFIER": child, "_TRANSPORT": "journal", "_PID": str(pid), "_UID": "0",
+                    "_COMM": child, "UNIT": self._name, "INVOCATION_ID": self.invocation,
+                    **(ours if step.enrolled else {"_SYSTEMD_UNIT": "init.scope"}), **known,
+                    "MESSAGE": f"{self._name}: {words}: {refused.reason}",
                 }
             )  # fmt: skip
 

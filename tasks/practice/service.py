@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tasks.practice.cgroup import ControlGroup
-from tasks.practice.ends import EXEC_FAILED, exec_main_code, restarts, result_of
+from tasks.practice.ends import EXEC_FAILED, STEPS, exec_main_code, restarts, result_of
 from tasks.practice.environment import EnvironmentUnreadable, unit_environment
-from tasks.practice.process import Group, SpawnFailed
+from tasks.practice.process import EmitAs, Group, SpawnFailed
 from tasks.practice.records import Records, comm
 from tasks.practice.status import ServiceStatus, StartLimit
 from tasks.practice.termination import Termination
@@ -108,9 +108,8 @@ class Service:
         self._identifier = self.unit.identifier or comm(self.unit.exec_start[0].path)
         for pid, argv in self.cgroup.members().items():
             self.records.left_over(pid, argv[0])
-        if self.unit.type in ("oneshot", "exec"):
-            self.records.starting(self.unit)
         if self.unit.exec_start_pre or self.unit.type in ("oneshot", "exec"):
+            self.records.starting(self.unit)
             self.status.enter("activating", "start-pre" if self.unit.exec_start_pre else "start")
         self._life = self._systemd.task(self._live())
 
@@ -140,13 +139,13 @@ class Service:
     async def _run_main(self, command: Exec) -> int:
         self._main_gone.clear()
         group = await self._fork(command)
-        if group is None:
-            status = EXEC_FAILED
+        if isinstance(group, int):
+            status = group
             if self.status.result == "resources":
                 return status
         else:
             with self._bounded():
-                status = await group.wait(self._printed)
+                status = await group.wait(self._printer())
         self._main_gone.set()
         self.status.main_ended(exec_main_code(status), abs(status))
         result = result_of(status, self.unit.success_exit, daemon=self.unit.type != "oneshot")
@@ -156,8 +155,8 @@ class Service:
         self._forked.set()
         return status
 
-    async def _fork(self, command: Exec) -> Group | None:
-        """Start the main process. For Type=simple the unit is up with the fork, whatever exec says."""
+    async def _fork(self, command: Exec) -> Group | int:
+        """The main process, or the status it ended with before exec. For Type=simple the unit is up with the fork."""
         try:
             env = self._environment()
             if self.unit.type != "oneshot" and self.unit.type != "exec":
@@ -166,14 +165,14 @@ class Service:
         except SpawnFailed as refused:
             pid = self._systemd.new_pid()
             self.status.main_started(pid)
-            self.records.exec_failed(pid, refused.path, refused.reason)
-            return None
+            self.records.spawn_failed(pid, refused)
+            return STEPS[refused.step].status
         except EnvironmentUnreadable as refused:
             self.records.about(f"{refused}", priority=3)
             self.records.about(f"Failed to run 'start' task: {refused.reason}", priority=4)
             self.status.result = "resources"
             self.status.enter("activating", "start")
-            return None
+            return EXEC_FAILED
         self._main = group
         self.status.main_started(group.pid)
         if self.unit.type == "exec":
@@ -202,10 +201,10 @@ class Service:
         """Run ExecStartPre= or ExecStop= to its end."""
         try:
             group = await self._spawn(command, self._environment())
-            status = await group.wait(self._printed)
+            status = await group.wait(self._printer())
         except SpawnFailed as refused:
-            self.records.exec_failed(self._systemd.new_pid(), refused.path, refused.reason)
-            status = EXEC_FAILED
+            self.records.spawn_failed(self._systemd.new_pid(), refused)
+            status = STEPS[refused.step].status
         except EnvironmentUnreadable as refused:
             self.records.about(f"{refused}", priority=3)
             self.status.result = "resources"
@@ -217,9 +216,15 @@ class Service:
         self.status.result = result
         return False
 
-    def _printed(self, pid: int, line: bytes) -> None:
-        # journald stamps a line with the unit's invocation of now, so a leftover's lines carry the next start's.
-        self._systemd.journal.stdout(self.unit.name, self.status.invocation, pid, self._identifier, line)
+    def _printer(self) -> EmitAs:
+        """What takes the lines of one command that is run, and of all that it leaves behind."""
+        stream = self._systemd.new_invocation()
+
+        def printed(pid: int, line: bytes) -> None:
+            # journald stamps a line with the unit's invocation of now, so a leftover's lines carry the next start's.
+            self._systemd.journal.stdout(self.unit.name, self.status.invocation, stream, pid, self._identifier, line)
+
+        return printed
 
     @contextlib.contextmanager
     def _bounded(self) -> Iterator[None]:

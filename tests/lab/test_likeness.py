@@ -19,6 +19,14 @@ DROP_IN = f"/etc/systemd/system/{UNIT}.d/more.conf"
 FILE = f"/etc/systemd/system/{UNIT}"
 ONESHOT = "systemd-run --quiet --unit=app --description=Step --property=Type=oneshot --property=RemainAfterExit=yes"
 STEP = f"{SHOWN}app.service"
+FAILED_EARLY = (
+    f"systemctl start {UNIT}",
+    "until:ActiveState=failed",
+    f"{SHOWN}{UNIT}",
+    SAID,
+    f"journalctl --no-pager --output=cat UNIT={UNIT}",
+)
+"""The child's words about a user or a group are not among those that journalctl tells of the unit."""
 LATER = "systemctl show --property=LoadState,ActiveState,SubState,Result -- "
 
 SCENES = [
@@ -37,6 +45,7 @@ SCENES = [
         ),
         id="an-exit-status",
     ),
+    pytest.param(Scene((*BEGUN, *ENDED, SAID), unit("", "ExecStartPre=/bin/true\n")), id="a-command-before"),
     pytest.param(
         Scene((f"systemctl start {UNIT}", "until:ActiveState=inactive", f"{SHOWN}{UNIT}", SAID), unit("--exit 0")),
         id="an-end-by-itself",
@@ -68,6 +77,16 @@ SCENES = [
             in_any_order=True,
         ),
         id="no-such-program-with-type-exec",
+    ),
+    *(
+        pytest.param(Scene(FAILED_EARLY, unit("", more), in_any_order=True), id=name)
+        for name, more in {
+            "no-such-user": "User=nobody-such\n",
+            "no-such-user-with-type-exec": "Type=exec\nUser=4242\n",
+            "no-such-user-for-a-command-before": "ExecStartPre=/bin/true\nUser=nobody-such\n",
+            "no-such-group": "Type=exec\nGroup=nobody-such\n",
+            "no-such-working-directory": "WorkingDirectory=/no/such\n",
+        }.items()
     ),
     pytest.param(
         Scene((f"systemctl start {UNIT}", f"{SHOWN}{UNIT}", SAID), unit("", "EnvironmentFile=/no/such\n")),

@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 db = typer.Typer(no_args_is_help=True, help="The event store's schema.")
 app.add_typer(db, name="db")
+gpu = typer.Typer(no_args_is_help=True, help="GPUs that a rollout could not move.")
+app.add_typer(gpu, name="gpu")
 lab = typer.Typer(no_args_is_help=True, help="Container hosts to practise on; needs root.")
 app.add_typer(lab, name="lab")
 
@@ -202,6 +204,19 @@ def demo(
     from deployments import demo as demonstration
 
     run(demonstration.demo(console(), as_json=as_json, bare=bare, keep=keep))
+
+
+@gpu.command()
+def clear(
+    rollout: RolloutId,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A PCI address, as in 0000:81:00.0.")],
+    as_json: AsJson = False,
+    reason: Reason = "cleared from the command line",
+) -> None:
+    """Take a device out of the quarantine that a rollout put it in: you have seen that it is well again."""
+    from deployments import gpu as commands
+
+    run(commands.clear(console(), rollout, address, reason=reason, as_json=as_json))
 
 
 @db.command()

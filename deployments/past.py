@@ -71,7 +71,10 @@ def _row(row: Mapping[str, Any]) -> Text:
     head = f"{row['requested_at']:%Y-%m-%d %H:%M:%S}  {row['service']}  {what}  "
     ending = Text(row["state"], style="green" if good else "yellow" if row["exit_code"] != 4 else "bold red")
     dark = f"; dark for {row['dark_s']:.1f} s" if row["dark_s"] is not None else ""
-    return Text(head).append_text(ending).append(f"\n    {row['summary'] or row['error'] or row['reason']}{dark}")
+    line = Text(head).append_text(ending).append(f"\n    {row['summary'] or row['error'] or row['reason']}{dark}")
+    if row["quarantined"]:
+        line.append(f"\n    in quarantine until `interlock gpu clear {row['rollout']} ADDRESS`: {row['quarantined']}")
+    return line
 
 
 async def replay(console: Console, rollout: str, *, everything: bool, as_json: bool) -> int:

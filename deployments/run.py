@@ -14,7 +14,7 @@ from deployments.live import live
 from deployments.page import show_claims, show_end, show_plan, show_timeline, show_verdicts
 from flows import conclude, requests
 from flows.history import History, full_id
-from flows.perform import look
+from flows.perform import kept_out_of, look
 from flows.ports import Ports, opened
 from flows.prefect_home import PrefectHome
 from flows.retrying import retrying
@@ -22,7 +22,7 @@ from flows.session import cancel, go_on, requested_history, unfinished
 from flows.settings import Settings
 from flows.wiring import wired
 from state.action import Action
-from state.errors import UsageInvalid
+from state.errors import PreflightRefused, Refused, UsageInvalid
 from state.events import Purpose, RolloutRequested
 from state.manifest.load import load_manifest
 from state.manifest.model import Manifest
@@ -49,17 +49,20 @@ def read_manifest(path: Path) -> Manifest:
 
 
 async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: bool) -> int:
-    """Look and plan, changing nothing."""
+    """Look and plan, changing nothing. Raises PreflightRefused, the plan being shown, for a device in quarantine."""
     async with wired(Settings()) as (ports, _):
         requested = requests.from_manifest(ports, manifest, "rollout", "plan")
         async with opened(ports, requested.hosts) as hosts:
             made, _observed = await look(hosts, requested.revision, ports)
+            kept_out = await kept_out_of(hosts, requested.revision, made)
     if as_json:
-        print_json({"digest": made.digest, "plan": made.as_json()})
-        return 0
+        print_json({"digest": made.digest, "plan": made.as_json(), "refusals": kept_out})
+        return Refused.exit_code if kept_out else 0
     show_plan(console, made, made.digest)
     if claims:
         show_claims(console, made.claims)
+    if kept_out:
+        raise PreflightRefused(kept_out)
     if not made.unchanged:
         console.print(
             f"to do exactly this: interlock apply --plan {made.digest[:12]} MANIFEST", style="dim", highlight=False

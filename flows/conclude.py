@@ -80,7 +80,7 @@ def summary(rollout: Rollout, ending: Ending) -> str:
         case "unchanged":
             return rollout.plan.unchanged if rollout.plan else "nothing to do"
         case "rolled-back":
-            return f"{why}. The old state is back: {_restored(rollout)}"
+            return f"{why}. The old state is back{_but_for(rollout)}: {_restored(rollout)}"
         case "stranded":
             return f"{why}. Putting the old state back failed: {_second_failure(rollout)}"
         case "superseded":
@@ -96,6 +96,11 @@ def summary(rollout: Rollout, ending: Ending) -> str:
 def _counted(verdicts: Sequence[Verdict]) -> str:
     held = sum(v.outcome == "held" for v in verdicts)
     return f"{held} of {len(verdicts)} claims held"
+
+
+def _but_for(rollout: Rollout) -> str:
+    named = ", ".join(f"{q.address} on {q.host}" for q in rollout.quarantined.values())
+    return f" but for {named}, in quarantine" if named else ""
 
 
 def _restored(rollout: Rollout) -> str:
@@ -160,6 +165,10 @@ def _next_argvs(work: Work) -> tuple[str, ...]:
         f"systemctl status {unit}    # on {host}",
         f"journalctl -u {unit} -n 100    # on {host}",
         f"sh /var/lib/interlock/{service}/revert.sh    # on {host}, as root: restores files and service",
+        *(
+            f"interlock gpu clear {work.requested.rollout} {q.address}    # once it is well: {q.host} may need a reboot"
+            for q in work.rollout.quarantined.values()
+        ),
         f"interlock recover {work.requested.rollout}",
     )
 

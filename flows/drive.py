@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from flows.history import History
 from state.action import Action
-from state.errors import InterlockError
-from state.events import ActionFailed, ActionStarted, ErrorFacts, Event
+from state.errors import InterlockError, UnbindStuck
+from state.events import ActionFailed, ActionStarted, DeviceQuarantined, ErrorFacts, Event
 from state.next_action import next_action
+from state.redaction import redact
 from state.rollout import Rollout
 
 Perform = Callable[[Action, int, Rollout], Awaitable[Event]]
@@ -40,7 +41,20 @@ async def attempt(history: History, perform: Perform, action: Action) -> ErrorFa
         fact = await perform(action, number, rollout)
     except InterlockError as error:
         failed = ErrorFacts.of(error)
-        await history.record(ActionFailed(action=action.key, attempt=number, error=failed))
+        kept_out = quarantined(error, action.key, number)
+        await history.record(*kept_out, ActionFailed(action=action.key, attempt=number, error=failed))
         return failed
     await history.record(fact)
     return None
+
+
+def quarantined(error: InterlockError, action: str, attempt: int) -> tuple[DeviceQuarantined, ...]:
+    """The facts about devices that an error leaves behind; none for most."""
+    if not isinstance(error, UnbindStuck):
+        return ()
+    return tuple(
+        DeviceQuarantined(
+            action=action, attempt=attempt, host=error.host, address=address, driver=driver, said=redact(said)
+        )
+        for address, (driver, said) in error.devices.items()
+    )

@@ -51,9 +51,10 @@ class History:
             raise NotFound("rollout", self.rollout_id, hint=_LISTED)
         return recorded
 
-    async def record(self, event: Event) -> Rollout:
-        """Append durably, then tell the watch. Raises VersionConflict, StoreUnavailable."""
-        (recorded,) = await self.ports.events.append(self.stream, self.version, [encode(event)])
-        self.version, self.rollout = recorded.version, evolve(self.rollout, event)
-        self.ports.watch.recorded(self.rollout, recorded)
+    async def record(self, *events: Event) -> Rollout:
+        """Append durably, all or none, then tell the watch. Raises VersionConflict, StoreUnavailable."""
+        stored = await self.ports.events.append(self.stream, self.version, list(map(encode, events)))
+        for event, recorded in zip(events, stored, strict=True):
+            self.version, self.rollout = recorded.version, evolve(self.rollout, event)
+            self.ports.watch.recorded(self.rollout, recorded)
         return self.rollout

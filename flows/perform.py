@@ -31,6 +31,7 @@ from state.steps import (
 )
 from tasks import activate, baseline, rebind, service, stage, timer
 from tasks.argv import cat
+from tasks.gpu_preflight import quarantine_refusals
 from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
 from tasks.preflight import port_of, preflight
@@ -53,6 +54,11 @@ async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "r
     installed = await _installed(host, engine, revision, observed)
     plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, port_of(revision))
     return (plan.model_copy(update={"steps": (), "changes": ()}) if purpose == "verify" else plan), observed
+
+
+async def kept_out_of(hosts: Hosts, revision: Revision, plan: Plan) -> list[str]:
+    """A sentence for each device in quarantine that the plan would move; reads only."""
+    return await quarantine_refusals(hosts[revision.gpu_host], plan) if revision.gpu_host else []
 
 
 async def _installed(host: Host, engine: Engine, revision: Revision, observed: Observation) -> Installed:
@@ -166,7 +172,7 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
             before = work.rollout.baseline.invocation if work.rollout.baseline else ""
             return await service.start(host, step, fence, key, before=before, clear=_cleared(work))
         case RebindGpus():
-            return await rebind.rebind(host, step, fence, key)
+            return await rebind.rebind(host, step, fence, key, work.action.direction)
         case InstallFiles():
             return await activate.install(host, step, fence, key)
 

@@ -4,7 +4,7 @@ Each carries its facts as fields, one sentence as text, a hint that says what to
 help (`retryable`), and the exit code that the command line ends with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -25,6 +25,7 @@ class InterlockError(Exception):
     ├── PrivilegeRefused        sudo said no                                        exit 3
     ├── ArgvFailed              a remote argv exited non-zero                       exit 1
     ├── StepFailed              a step ended, but the state read back is not the one wanted   exit 1
+    │   └── UnbindStuck         a device does not come off its driver; it is quarantined
     ├── DeadlineExceeded        no answer, or no end, in time                       exit 1
     ├── EngineFailed            the engine's own evidence says that its start failed   exit 1
     ├── FencedOut               the host carries another rollout's fencing number   exit 1
@@ -181,6 +182,22 @@ class StepFailed(InterlockError):
     def __init__(self, step: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.step = step
+
+
+class UnbindStuck(StepFailed):
+    """Devices that do not come off their drivers: each one's address with the driver, and what the kernel said of it
+    (empty: nothing). They are quarantined on `host`, and not tried again."""
+
+    def __init__(self, host: str, devices: Mapping[str, tuple[str, str]], rollout: str, *, told: str = "") -> None:
+        stuck = "; ".join(
+            f"the unbind of {address} from {driver} on {host} is stuck: it is quarantined"
+            + (f"; the kernel says: {said}" if said else "")
+            for address, (driver, said) in devices.items()
+        )
+        clears = " and ".join(f"`interlock gpu clear {rollout} {address}`" for address in devices)
+        hint = f"when it is well again ({host} may need a reboot): {clears}"
+        super().__init__("rebind-gpus", stuck + told, hint=hint)
+        self.host, self.devices, self.rollout = host, dict(devices), rollout
 
 
 class DeadlineExceeded(InterlockError):

@@ -106,6 +106,31 @@ class ActionFailed(Event):
     error: ErrorFacts
 
 
+class DeviceQuarantined(Event):
+    """A device did not come off its driver during the action; `said` is the kernel's last word about it, or empty.
+
+    Later plans that would move it are refused until a person clears it, in whatever history: the mark is on the host.
+    """
+
+    wire: ClassVar[str] = "device-quarantined"
+    action: str
+    attempt: int
+    host: str
+    address: str
+    driver: str
+    said: str = ""
+
+
+class DeviceCleared(Event):
+    """A person says that a device which this rollout quarantined is well again."""
+
+    wire: ClassVar[str] = "device-cleared"
+    host: str
+    address: str
+    actor: str
+    reason: str
+
+
 class Succeeded(Event):
     """Base of the facts that end an action."""
 
@@ -220,6 +245,8 @@ EVENTS: Mapping[str, type[Event]] = {
         CancelRequested,
         ActionStarted,
         ActionFailed,
+        DeviceQuarantined,
+        DeviceCleared,
         PlanMade,
         LeaseTaken,
         PreflightPassed,

@@ -9,6 +9,8 @@ from state.events import (
     ActionStarted,
     BaselineRecorded,
     CancelRequested,
+    DeviceCleared,
+    DeviceQuarantined,
     Event,
     EvidenceFrozen,
     EvidenceGathered,
@@ -81,6 +83,13 @@ def tell(event: Event) -> tuple[Mark, str, str] | None:
         case ActionFailed():
             hint = f" ({event.error.hint})" if event.error.hint else ""
             return "failed", title_of(event.action), f"{event.error.message}{hint}"
+        case DeviceQuarantined():
+            kernel = f"; the kernel says: {event.said}" if event.said else ""
+            stuck = f"its unbind from {event.driver} is stuck{kernel}"
+            return "failed", title_of(event.action), f"device {event.address} on {event.host} is quarantined: {stuck}"
+        case DeviceCleared():
+            cleared = f"device {event.address} on {event.host} is quarantined no longer"
+            return "note", "gpu clear", f"{cleared}, says {event.actor}: {event.reason}"
         case _:
             return _tell_success(event)
 
@@ -144,7 +153,8 @@ def _step_text(event: StepSucceeded) -> str:
         pids = ", ".join(map(str, facts["stopped_pids"]))
         return f"gone: PID {pids}; cgroup empty, port closed"
     if "moved" in facts:
-        return f"{len(facts['moved'])} devices moved and read back"
+        left = f"; left in quarantine: {', '.join(facts['quarantined'])}" if facts.get("quarantined") else ""
+        return f"{len(facts['moved'])} devices moved and read back{left}"
     if "staged" in facts:
         return f"{len(facts['staged'])} contents on the host, read back by SHA-256"
     return str(facts.get("timer", "read back as wanted"))

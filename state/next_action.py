@@ -6,12 +6,12 @@ evidence, undo every step that was started, newest first, prove the old revision
 guards. Each way is a list of keys; the next action is the first that is not done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from state import action as actions
 from state.action import Action
-from state.events import Ending, ErrorFacts
+from state.events import Ending, ErrorFacts, Judged
 from state.rollout import Rollout, Trouble
 from state.steps import Step
 
@@ -155,13 +155,18 @@ def _backward(rollout: Rollout, trouble: Trouble) -> Action:
         return actions.conclude("unproven" if trouble.action.startswith("judge") else _ending(rollout))
     for action in backward(rollout):
         error = rollout.failed(action.key, attempt_limit(rollout))
-        if error and action.kind != "freeze":
+        if error and action.kind != "freeze" and not _left_stuck(rollout, action):
             return actions.conclude("stranded")
         if action.kind == "judge" and _unproven(rollout, action):
             return actions.conclude("stranded")
         if action.key not in rollout.done and not error:
             return action
     return actions.conclude(_ending(rollout))
+
+
+def _left_stuck(rollout: Rollout, action: Action) -> bool:
+    error = rollout.failed(action.key, attempt_limit(rollout))
+    return error is not None and error.code == "unbind-stuck"
 
 
 def backward(rollout: Rollout) -> Iterator[Action]:
@@ -205,7 +210,18 @@ def _unproven(rollout: Rollout, action: Action) -> bool:
     if judged is None or judged.outcome == "held" or _again(rollout, action.side, action.round):
         return False
     essential = [v for v in judged.verdicts if v.plane in ("identity", "control", "function")]
-    return judged.outcome == "refuted" or any(v.outcome != "held" for v in essential) or not essential
+    refuted = [v for v in judged.verdicts if v.outcome == "refuted"]
+    lost = [v for v in refuted if v.claim != "gpu-drivers" or not _only_in_quarantine(rollout, judged)]
+    return bool(lost) or any(v.outcome != "held" for v in essential) or not essential
+
+
+def _only_in_quarantine(rollout: Rollout, judged: Judged) -> bool:
+    """Whether every device that is not on its old driver is in quarantine, which keeps it out of later plans."""
+    wanted = rollout.plan.previous.drivers if rollout.plan and rollout.plan.previous else {}
+    found = next((fact.value for fact in judged.facts if fact.metric == "gpu.drivers"), None)
+    if not isinstance(found, Mapping):
+        return False
+    return {address for address, driver in wanted.items() if found.get(address) != driver} <= rollout.quarantined.keys()
 
 
 def _reverted(rollout: Rollout) -> bool:

@@ -11,6 +11,8 @@ from state.events import (
     ActionStarted,
     BaselineRecorded,
     CancelRequested,
+    DeviceCleared,
+    DeviceQuarantined,
     ErrorFacts,
     Event,
     EvidenceGathered,
@@ -41,7 +43,7 @@ class Trouble:
 class Rollout:
     """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
     `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often it went on after it
-    had been stranded."""
+    had been stranded, `quarantined` the devices that it quarantined and nobody has cleared, by address."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -61,6 +63,7 @@ class Rollout:
     concluded: RolloutConcluded | None = None
     released: bool = False
     revivals: int = 0
+    quarantined: Mapping[str, DeviceQuarantined] = field(default_factory=dict)
 
     def started(self, key: str) -> bool:
         return self.attempts.get(key, 0) > 0
@@ -105,6 +108,11 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
             return replace(rollout, attempts={**rollout.attempts, event.action: event.attempt}, failures=kept)
         case ActionFailed():
             return replace(rollout, failures={**rollout.failures, event.action: event.error})
+        case DeviceQuarantined():
+            return replace(rollout, quarantined={**rollout.quarantined, event.address: event})
+        case DeviceCleared():
+            kept_out = {a: e for a, e in rollout.quarantined.items() if (e.host, a) != (event.host, event.address)}
+            return replace(rollout, quarantined=kept_out)
         case PlanMade():
             return replace(rollout, plan=event.plan)
         case LeaseTaken():

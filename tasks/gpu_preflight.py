@@ -9,6 +9,7 @@ from tasks import argv
 from tasks.holders import holders_of
 from tasks.hosts.port import Host
 from tasks.observe import observe_gpus
+from tasks.quarantine import quarantined, refusal
 from tasks.sequence import READ_TIMEOUT_S
 
 
@@ -19,7 +20,7 @@ async def gpu_refusals(host: Host, plan: Plan) -> list[str]:
     return [
         *(sentence for gpu in gpus for sentence in group_refusals(gpu, plan.gpus, host.name)),
         *await _drivers(host, moves),
-        *await _quarantined(host, moves),
+        *await quarantine_refusals(host, plan),
         *await _guests(host, [move for move in moves if move.before == VFIO]),
     ]
 
@@ -45,16 +46,10 @@ async def _drivers(host: Host, moves: Sequence[DriverMove]) -> list[str]:
     ]
 
 
-async def _quarantined(host: Host, moves: Sequence[DriverMove]) -> list[str]:
-    paths = {move.address: argv.quarantine(move.address) for move in moves}
-    asked = [argv.cat_as_root(path) for path in paths.values()]
-    answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
-    return [
-        f"gpus: {address} is quarantined on {host.name} ({answer.text.strip()}); "
-        f"when it is well again, remove {path} there"
-        for (address, path), answer in zip(paths.items(), answers, strict=True)
-        if answer.ok
-    ]
+async def quarantine_refusals(host: Host, plan: Plan) -> list[str]:
+    """A sentence for each function that the plan moves and that is in quarantine."""
+    moved = [move.address for step in plan.steps if isinstance(step, RebindGpus) for move in step.moves]
+    return [refusal(host.name, address, text) for address, text in (await quarantined(host, moved)).items()]
 
 
 async def _guests(host: Host, moves: Sequence[DriverMove]) -> list[str]:

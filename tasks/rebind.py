@@ -4,24 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from state.errors import ArgvFailed, DeadlineExceeded, InterlockError, StepFailed
+from state.errors import ArgvFailed, DeadlineExceeded, InterlockError, StepFailed, UnbindStuck
+from state.events import Direction
 from state.steps import NATIVE, VFIO, DriverMove, RebindGpus
-from tasks.argv import (
-    driver_link,
-    journal_end,
-    kernel_log,
-    nvidia_identities,
-    quarantine,
-    rebind_unit,
-    show,
-    write,
-)
+from tasks.argv import driver_link, journal_end, kernel_log, nvidia_identities
 from tasks.holders import holders_of
 from tasks.hosts.port import Host
-from tasks.observe import unit_from
 from tasks.properties import cursor_of
-from tasks.script import must
-from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_sequence, run_unit
+from tasks.quarantine import is_stuck, quarantine_device, quarantined
+from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
 from tasks.timer import MOVE_TIMEOUT_S, rebinding
 
 STEP = "rebind-gpus"
@@ -45,26 +36,26 @@ class _Work:
         return f"{self.key}:{way}:{move.address}"
 
 
-async def rebind(host: Host, step: RebindGpus, fence: Fence, key: str) -> dict[str, object]:
+async def rebind(
+    host: Host, step: RebindGpus, fence: Fence, key: str, direction: Direction = "do"
+) -> dict[str, object]:
     """Move every function of the set, one by one; what is there already is left alone.
 
     Raises StepFailed that names holders, or the function that did not move and what the kernel said about it; those
-    that had moved are then back, or named. A function whose unbind is stuck is quarantined, not tried again.
+    that had moved are then back, or named. A function whose unbind is stuck is quarantined, not tried again: that is
+    UnbindStuck. On the way back the others are moved all the same, and those that are in quarantine already are left.
     """
     before = await address_map(host, step.moves)
     todo = [move for move in step.moves if not _is_on(before[move.address]["driver"], move.after, move)]
+    kept_out = await quarantined(host, [move.address for move in todo])
+    if kept_out and direction == "do":
+        stuck = {m.address: (m.before or "no driver", kept_out[m.address]) for m in todo if m.address in kept_out}
+        raise UnbindStuck(host.name, stuck, fence.rollout)
+    todo = [move for move in todo if move.address not in kept_out]
     await _refuse_holders(host, todo)
     (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
     work = _Work(host, fence, key, cursor_of(end.text))
-    moved: list[DriverMove] = []
-    for move in todo:
-        try:
-            if moved:
-                await _refuse_holders(host, [move])  # again: somebody may have opened it since
-            await _move(work, move)
-        except (StepFailed, ArgvFailed, DeadlineExceeded) as failed:
-            raise await _undone(work, [*moved, move], failed) from failed
-        moved.append(move)
+    moved = await (_all_or_none(work, todo) if direction == "do" else _as_many_as_can_be(work, todo))
     await forget_units(host, [fence.unit(work.unit_key(move, "move")) for move in moved])
     return {
         "kernel_cursor": work.cursor,
@@ -72,7 +63,37 @@ async def rebind(host: Host, step: RebindGpus, fence: Fence, key: str) -> dict[s
         "before": before,
         "after": await address_map(host, step.moves),
         "kernel": await _kernel_says(work, todo),
+        **({"quarantined": sorted(kept_out)} if kept_out else {}),
     }
+
+
+async def _all_or_none(work: _Work, todo: Sequence[DriverMove]) -> list[DriverMove]:
+    moved: list[DriverMove] = []
+    for move in todo:
+        try:
+            await _move_unheld(work, move, again=bool(moved))
+        except (StepFailed, ArgvFailed, DeadlineExceeded) as failed:
+            raise await _undone(work, [*moved, move], failed) from failed
+        moved.append(move)
+    return moved
+
+
+async def _as_many_as_can_be(work: _Work, todo: Sequence[DriverMove]) -> list[DriverMove]:
+    """The way back: a stuck device must not keep the others where they are."""
+    moved: list[DriverMove] = []
+    stuck: dict[str, tuple[str, str]] = {}
+    for move in todo:
+        try:
+            await _move_unheld(work, move, again=bool(moved))
+        except UnbindStuck as failed:
+            stuck |= failed.devices
+            continue
+        except (StepFailed, ArgvFailed, DeadlineExceeded) as failed:
+            raise await _undone(work, [*moved, move], failed) from failed
+        moved.append(move)
+    if stuck:
+        raise UnbindStuck(work.host.name, stuck, work.fence.rollout)
+    return moved
 
 
 async def address_map(host: Host, moves: Sequence[DriverMove]) -> Map:
@@ -91,21 +112,20 @@ async def address_map(host: Host, moves: Sequence[DriverMove]) -> Map:
     return found
 
 
-async def _move(work: _Work, move: DriverMove) -> None:
+async def _move_unheld(work: _Work, move: DriverMove, *, again: bool) -> None:
+    """`again`: some time has passed since its holders were looked for, and somebody may have opened it."""
+    if again:
+        await _refuse_holders(work.host, [move])
     await _run(work, move, "move")
     driver = await _driver(work.host, move.address)
-    stuck = driver != move.after and await _stuck(work.host, move)
+    stuck = driver != move.after and await is_stuck(work.host, move.address)
     if _is_on(driver, move.after, move) and not stuck:
         return
-    said = await _kernel_says(work, [move])
-    kernel = f"; the kernel says: {said[-1]}" if said else ""
+    said = (await _kernel_says(work, [move]) or [""])[-1]
     if stuck:
-        await _quarantine(work, move, said)
-        raise StepFailed(
-            STEP,
-            f"the unbind of {move.address} from {move.before} on {work.host.name} is stuck: it is quarantined{kernel}",
-            hint=f"when it is well again (a reboot may be needed), remove {quarantine(move.address)}",
-        )
+        await quarantine_device(work.host, move, work.fence, said)
+        raise UnbindStuck(work.host.name, {move.address: (move.before or "no driver", said)}, work.fence.rollout)
+    kernel = f"; the kernel says: {said}" if said else ""
     raise StepFailed(
         STEP,
         f"{move.address} is on {driver or 'no driver'}, not {move.after or 'none'}{kernel}",
@@ -119,7 +139,7 @@ async def _undone(work: _Work, moves: Sequence[DriverMove], failed: InterlockErr
     left: list[str] = []
     for move in reversed(moves):
         driver = await _driver(work.host, move.address)
-        if _is_on(driver, move.before, move) or await _stuck(work.host, move):
+        if _is_on(driver, move.before, move) or await is_stuck(work.host, move.address):
             continue
         try:
             await _run(work, move.reversed(), "back")
@@ -132,7 +152,9 @@ async def _undone(work: _Work, moves: Sequence[DriverMove], failed: InterlockErr
     await forget_units(work.host, [work.fence.unit(key) for key in keys])
     told = f"; moved back: {', '.join(back)}" if back else ""
     told += f"; could not be moved back: {', '.join(left)}" if left else ""
-    return StepFailed(STEP, f"{failed}{told}", hint=getattr(failed, "hint", ""))
+    if isinstance(failed, UnbindStuck):
+        return UnbindStuck(failed.host, failed.devices, failed.rollout, told=told)
+    return StepFailed(STEP, f"{failed}{told}", hint=failed.hint)
 
 
 async def _run(work: _Work, move: DriverMove, way: Literal["move", "back"]) -> None:
@@ -154,21 +176,6 @@ async def _driver(host: Host, address: str) -> str | None:
 def _is_on(driver: str | None, wanted: str | None, move: DriverMove) -> bool:
     """What the kernel would choose is not known, but that it is not vfio-pci, which takes nothing by itself."""
     return driver != VFIO if wanted == NATIVE else driver == wanted
-
-
-async def _stuck(host: Host, move: DriverMove) -> bool:
-    """Whether the unit in which it moves still waits for the kernel, which takes the driver's link away first."""
-    unit = rebind_unit(move.address)
-    (shown,) = await host.run_all([show(unit)], timeout_s=READ_TIMEOUT_S)
-    return unit_from(unit, shown.text).active
-
-
-async def _quarantine(work: _Work, move: DriverMove, said: Sequence[str]) -> None:
-    path = quarantine(move.address)
-    text = f"unbind from {move.before} was stuck in rollout {work.fence.rollout}: {said[-1] if said else 'no word'}\n"
-    folder = path.rpartition("/")[0]
-    lines = [must("install", "-d", "-m", "700", "--", folder), must(*write(path, text))]
-    await run_sequence(work.host, work.fence, lines)
 
 
 async def _kernel_says(work: _Work, moves: Sequence[DriverMove]) -> list[str]:

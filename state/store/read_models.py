@@ -6,6 +6,8 @@ from state.events import (
     EVENTS,
     ActionFailed,
     ActionStarted,
+    DeviceCleared,
+    DeviceQuarantined,
     Event,
     Judged,
     LeaseTaken,
@@ -71,6 +73,7 @@ def _requested_row(seen: Seen) -> Row:
         "dark_s",
         "engine_version",
         "concluded_at",
+        "quarantined",
     )
     return {
         "stream": seen.recorded.stream,
@@ -92,6 +95,10 @@ def _rollout_change(row: Row, seen: Seen) -> Row:
             return {"action": action}
         case ActionFailed(error=error) if row["error"] is None:
             return {"error_code": error.code, "error": error.message}
+        case DeviceQuarantined(host=host, address=address):
+            return {"quarantined": ", ".join(sorted({*_kept_out(row), f"{address} on {host}"}))}
+        case DeviceCleared(host=host, address=address):
+            return {"quarantined": ", ".join(sorted({*_kept_out(row)} - {f"{address} on {host}"})) or None}
         case PlanMade():
             return {"state": "planned"}
         case LeaseTaken():
@@ -103,6 +110,10 @@ def _rollout_change(row: Row, seen: Seen) -> Row:
         case RolloutConcluded() as ended:
             return _ended(seen, ended)
     return {}
+
+
+def _kept_out(row: Row) -> list[str]:
+    return row["quarantined"].split(", ") if row["quarantined"] else []
 
 
 def _ended(seen: Seen, ended: RolloutConcluded) -> Row:

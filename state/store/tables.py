@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeEngine
 
 from state.store.chain import utc_text
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every schema revision in order; the last is the one this program works with."""
 
 VERSION_TABLE = "interlock_version"
@@ -145,9 +145,11 @@ rollouts = Table(
     Column("requested_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Column("concluded_at", UtcTime),
+    Column("quarantined", Text),
     Index("ix_rollouts_service_requested_at", "service", "requested_at"),
 )
-"""Each rollout as a line. `state` is `requested`, `planned`, `running` or the ending; `error` is the first failure."""
+"""Each rollout as a line. `state` is `requested`, `planned`, `running` or the ending; `error` is the first failure;
+`quarantined` are devices that nobody has cleared since, as `ADDRESS on HOST, ...`."""
 
 acceptance = Table(
     "acceptance",

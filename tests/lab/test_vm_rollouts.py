@@ -5,13 +5,15 @@ The hypervisor is a virtual machine, the service runs on a practice host: two ho
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from flows.history import History
+from flows.quarantine import clear
 from state.errors import ArgvFailed, Refused, StepFailed
+from state.narrative import narrate
 from state.rollout import Rollout
 from state.steps import DriverMove, RebindGpus
 from tasks import rebind
@@ -25,7 +27,7 @@ from tasks.lab.vm_record import VmHost
 from tasks.mark import mark
 from tasks.script import render_sequence
 from tasks.sequence import Fence
-from tasks.timer import MOVE_TIMEOUT_S, rebinding
+from tasks.timer import rebinding
 from tests.lab.virtual import Machine, paired
 from tests.practice.kernel_refusals import REFUSALS
 
@@ -128,8 +130,8 @@ async def test_an_interface_that_is_up_is_a_holder(machine: Machine) -> None:
     assert await machine.drivers(ONE, TWO) == ["e1000e", "e1000e"]
 
 
-async def test_a_stuck_unbind_is_left_behind_quarantined_and_the_set_taken_back(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+async def test_a_stuck_unbind_is_quarantined_the_service_comes_back_and_a_person_clears_it(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder opens its device between the look for holders and the unbind: here the look is left out."""
 
@@ -138,29 +140,41 @@ async def test_a_stuck_unbind_is_left_behind_quarantined_and_the_set_taken_back(
 
     monkeypatch.setattr(rebind, "holders_of", nobody)
     await machine.move(THREE, "vfio-pci")
-    await machine.hold(THREE, once=THREE, how="device")
-    await machine.until_held()
-    await mark(machine.host, FENCE.number)
-    moves = (
-        DriverMove(address=ONE, before="e1000e", after="vfio-pci"),
-        DriverMove(address=THREE, before="vfio-pci", after="e1000e"),
-    )
-    begun = time.monotonic()
-    with pytest.raises(StepFailed) as told:
-        await rebind.rebind(machine.host, RebindGpus(host="vm", moves=moves), FENCE, "do:1:rebind")
-    assert time.monotonic() - begun < 2 * MOVE_TIMEOUT_S
-    assert re.search(f"the unbind of {THREE} from vfio-pci .*is stuck: it is quarantined", str(told.value))
-    assert f"moved back: {ONE}" in str(told.value)
-    assert "was stuck in rollout practice" in await machine.root("cat", quarantine(THREE))
-    again = Argv(("/bin/sh", "-c", render_sequence([rebinding(moves[1])])), root=True)
-    (refused,) = await machine.host.run_all([again], timeout_s=30)
-    assert b"already loaded" in refused.stderr
-    await machine.root("pkill", "-f", "/root/hold.py")
-    state = ("systemctl", "show", "--property=ActiveState", "--value", rebind_unit(THREE))
-    async with asyncio.timeout(20):
-        while (await machine.root(*state)).strip() != "inactive":  # noqa: ASYNC110  # no event reaches us from there
-            await asyncio.sleep(0.5)
-    assert await machine.drivers(ONE, THREE) == ["e1000e", "e1000e"]
+    await machine.hold(THREE, once=ONE, how="device")
+    async with paired(machine, tmp_path) as pair, pair.ports() as ports:
+        ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE], "e1000e": [THREE]})
+        outcome, summary = end(ended)
+        assert outcome == "rolled-back", summary
+        assert f"the unbind of {THREE} from vfio-pci on hypervisor is stuck: it is quarantined" in summary
+        assert f"moved back: {ONE}. The old state is back but for {THREE} on hypervisor, in quarantine" in summary
+        assert await pair.serves()
+        assert facts["quarantined"] == [THREE]
+        (fact,) = ended.quarantined.values()
+        assert (fact.host, fact.address, fact.driver) == ("hypervisor", THREE, "vfio-pci")
+        assert ended.requested is not None
+        rollout = ended.requested.rollout
+        assert f"was stuck in rollout {rollout}" in await machine.root("cat", quarantine(THREE))
+        again = Argv(("/bin/sh", "-c", render_sequence([rebinding(BACK)])), root=True)
+        (refused,) = await machine.host.run_all([again], timeout_s=30)
+        assert b"already loaded" in refused.stderr
+        with pytest.raises(Refused, match=f"{THREE} on hypervisor is not well yet"):
+            await clear(ports, rollout, THREE, "too early")
+        outcome, summary = end((await pair.roll_out({"vfio-pci": [ONE], "e1000e": [THREE]}))[0])
+        assert outcome == "refused", summary
+        assert f"when it is well again, `interlock gpu clear {rollout} {THREE}` clears it" in summary
+        await machine.root("pkill", "-f", "/root/hold.py")
+        state = ("systemctl", "show", "--property=ActiveState", "--value", rebind_unit(THREE))
+        async with asyncio.timeout(20):
+            while (await machine.root(*state)).strip() != "inactive":  # noqa: ASYNC110  # no event reaches us from there
+                await asyncio.sleep(0.5)
+        await clear(ports, rollout, THREE, "its guest was ended")
+        assert (await machine.root("ls", quarantine(THREE))) == ""
+        told = [line.text for line in narrate(await History(ports, rollout).recorded())]
+        assert f"device {THREE} on hypervisor is quarantined no longer" in told[-1]
+        assert await machine.drivers(ONE, THREE) == ["e1000e", "e1000e"]
+
+
+BACK = DriverMove(address=THREE, before="vfio-pci", after="e1000e")
 
 
 async def test_a_switch_to_identity_is_refused_and_the_kernel_quoted(machine: Machine) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import asyncssh
 
 from flows import requests
-from flows.ports import Watch
+from flows.ports import Ports, Watch
 from flows.session import begin
 from flows.settings import Settings
 from flows.wiring import wired
@@ -122,13 +122,17 @@ class Pair:
         """A rollout that wants this map; its end, and the facts of its rebinding steps."""
         gpus = {"host": "hypervisor", "drivers": {"nvidia": None, "vfio-pci": None, **drivers}}
         manifest = load_manifest(self.scene.manifest(gpus=gpus, policy={"timer": "300s"}), "manifest.yaml")
-        settings = Settings(data_dir=self.folder, ssh_key=str(self.scene.key), ssh_config="", generation_s=10.0)
-        await upgrade(settings.store_url)
         events: list[RecordedEvent] = []
-        watch = Watch(recorded=lambda _, event: events.append(event))
-        async with wired(settings, watch) as (ports, _):
+        async with self.ports(Watch(recorded=lambda _, event: events.append(event))) as ports:
             ended = await begin(ports, requests.from_manifest(ports, manifest, "rollout", "practice"))
         return ended, [e.data["facts"] for e in events if "after" in e.data.get("facts", {})]
+
+    @asynccontextmanager
+    async def ports(self, watch: Watch | None = None) -> AsyncIterator[Ports]:
+        settings = Settings(data_dir=self.folder, ssh_key=str(self.scene.key), ssh_config="", generation_s=10.0)
+        await upgrade(settings.store_url)
+        async with wired(settings, watch) as (ports, _):
+            yield ports
 
     async def serves(self) -> bool:
         await self.scene.until_it_answers()

@@ -14,6 +14,8 @@ from state.claims import Fact
 from state.events import (
     ActionFailed,
     ActionStarted,
+    DeviceCleared,
+    DeviceQuarantined,
     ErrorFacts,
     Event,
     Judged,
@@ -146,8 +148,27 @@ def test_a_rollout_is_a_line_that_keeps_its_first_error() -> None:
         "exit_code": 0,
         "dark_s": 41.5,
         "engine_version": "0.5.6",
+        "quarantined": None,
         "version": len(WHOLE),
     }
+
+
+@pytest.mark.parametrize(
+    ("cleared", "left"),
+    [
+        pytest.param((), "0000:81:00.0 on pve, 0000:91:00.0 on pve", id="both"),
+        pytest.param(("0000:81:00.0",), "0000:91:00.0 on pve", id="one-cleared"),
+        pytest.param(("0000:91:00.0", "0000:81:00.0"), None, id="both-cleared"),
+    ],
+)
+def test_a_rollout_names_the_devices_that_nobody_has_cleared(cleared: Sequence[str], left: str | None) -> None:
+    kept_out = [
+        DeviceQuarantined(action="do:4:rebind-gpus", attempt=1, host="pve", address=address, driver="nvidia")
+        for address in ("0000:91:00.0", "0000:81:00.0")
+    ]
+    well = [DeviceCleared(host="pve", address=address, actor="ada", reason="rebooted") for address in cleared]
+    (row,) = folded([("rollout-r1", (*WHOLE[:4], *kept_out, concluded("rolled-back", 1), *well))])["rollouts"].values()
+    assert row["quarantined"] == left
 
 
 @pytest.mark.parametrize(

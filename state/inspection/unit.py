@@ -1,5 +1,6 @@
 """Reading a unit file as systemd would: lines joined, lists reset, words split, specifiers and variables resolved."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -8,9 +9,18 @@ from state.inspection.engines import READINGS
 from state.inspection.report import Unit, UnitReport
 from state.inspection.unit_arguments import arguments_of
 from state.inspection.unit_findings import find_all
-from state.inspection.unit_words import resolve_specifiers, seconds_of, specifiers, split_words, substitute
+from state.inspection.unit_words import (
+    balanced_words,
+    resolve_specifiers,
+    seconds_of,
+    specifiers,
+    split_commands,
+    split_words,
+    substitute,
+)
 from state.redaction import REDACTED, is_secret_name, redact, redact_argv, secret_values
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXES = "@-:+!|"
 
 
@@ -63,9 +73,7 @@ def parse_unit(text: str, name: str | None = None) -> ParsedUnit:
     environment = _environment(bare, known)
     files = tuple(resolve_specifiers(d.value, known) for d in bare.in_force("EnvironmentFile"))
     resolvable = {} if files else environment
-    commands = tuple(
-        argv for d in bare.in_force("ExecStart") for argv in _commands(resolve_specifiers(d.value, known), resolvable)
-    )
+    commands = tuple(argv for d in bare.in_force("ExecStart") for argv in _commands(d.value, known, resolvable))
     return ParsedUnit(name, directives, commands, environment, files)
 
 
@@ -104,7 +112,7 @@ def _directives(text: str) -> list[Directive]:
         line = raw.strip() if not joined else raw.rstrip()
         if line.lstrip().startswith(("#", ";")):
             continue
-        if line.endswith("\\"):
+        if (len(line) - len(line.rstrip("\\"))) % 2:
             begun = begun or number
             joined += line[:-1] + " "
             continue
@@ -124,22 +132,17 @@ def _directives(text: str) -> list[Directive]:
 def _environment(unit: ParsedUnit, known: Mapping[str, str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for directive in unit.in_force("Environment"):
-        for word in split_words(resolve_specifiers(directive.value, known)):
-            name, equals, value = word.partition("=")
-            if equals:
+        for word in balanced_words(directive.value):
+            name, equals, value = resolve_specifiers(word, known).partition("=")
+            if equals and _VARIABLE.fullmatch(name):
                 values[name] = value
     return values
 
 
-def _commands(value: str, environment: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The argvs of one ExecStart value: special prefixes removed, `;` as a word of its own separates commands."""
-    commands: list[list[str]] = [[]]
-    for word in split_words(value):
-        if word == ";":
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    return [_argv(words, environment) for words in commands if words]
+def _commands(value: str, known: Mapping[str, str], environment: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The argvs of one ExecStart value. Specifiers are resolved in words, so that one may leave an empty word."""
+    argvs = [_argv([resolve_specifiers(word, known) for word in words], environment) for words in split_commands(value)]
+    return [argv for argv in argvs if argv[0]]
 
 
 def _argv(words: list[str], environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from state.inspection.report import UnitFinding
 from state.inspection.text import quote
 from state.inspection.unit_directives import BELONG_IN_UNIT, SECTIONS
-from state.inspection.unit_words import seconds_of, split_words
+from state.inspection.unit_words import is_balanced, seconds_of, split_words
 from state.redaction import REDACTED, redact, redact_argv
 
 if TYPE_CHECKING:
@@ -210,9 +210,10 @@ def _arguments(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:
 def _missing(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:
     if not unit.exec_start:
         services = [d for d in unit.directives if d.section == "Service"]
-        yield UnitFinding(
-            "missing-exec", "error", "ExecStart", "no ExecStart= is in force", services[0].line if services else 1
-        )
+        broken = next((d for d in unit.in_force("ExecStart") if not is_balanced(d.value)), None)
+        text = "systemd ignores ExecStart=: its quotes are not balanced" if broken else "no ExecStart= is in force"
+        line = broken.line if broken else services[0].line if services else 1
+        yield UnitFinding("missing-exec", "error", "ExecStart", text, line)
 
 
 def _secrets(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:

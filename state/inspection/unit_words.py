@@ -48,34 +48,65 @@ _SECONDS = {
 
 def split_words(text: str) -> list[str]:
     """Words with quotes removed and C escapes resolved; an unknown escape stays as it is written."""
-    words: list[str] = []
+    return [word for _, word, _ in _words(text)]
+
+
+def split_commands(text: str) -> list[list[str]]:
+    """The words of each command: a bare `;` separates them, `\\;` is a semicolon.
+
+    A command whose quotes are not balanced is left out with all that follows, as systemd ignores it.
+    """
+    commands: list[list[str]] = [[]]
+    for raw, word, closed in _words(text):
+        if not closed:
+            return [*commands[:-1]]
+        if raw == ";":
+            commands.append([])
+        else:
+            commands[-1].append(";" if raw == "\\;" and commands[-1] else word)
+    return [command for command in commands if command]
+
+
+def balanced_words(text: str) -> list[str]:
+    """The words up to one whose quotes are not closed, which systemd ignores."""
+    return [word for _, word, closed in _words(text) if closed]
+
+
+def is_balanced(text: str) -> bool:
+    """Whether every quote in the text is closed."""
+    return all(closed for _, _, closed in _words(text))
+
+
+def _words(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Each word as it is written, as it is read, and whether its quotes were closed."""
     current: list[str] | None = None
     quote = ""
-    index = 0
+    start = index = 0
     while index < len(text):
         char = text[index]
+        size = 1
+        if current is None and char not in " \t\n\r":
+            current, start = [], index
         if char == "\\" and index + 1 < len(text):
-            taken, size = _escape(text, index + 1)
+            taken, more = _escape(text, index + 1)
             current = [*(current or []), taken]
-            index += 1 + size
-            continue
-        if quote:
-            if char == quote:
-                quote = ""
+            size += more
+        elif quote:
+            if char != quote:
+                current = [*(current or []), char]
             else:
-                current = current or []
-                current.append(char)
+                quote = ""
         elif char in "\"'":
-            quote, current = char, current or []
+            quote = char
         elif char in " \t\n\r":
             if current is not None:
-                words.append("".join(current))
+                yield text[start:index], "".join(current), True
             current = None
-        else:
-            current = current or []
+        elif current is not None:
             current.append(char)
-        index += 1
-    return [*words, "".join(current)] if current is not None else words
+        index += size
+    if current is not None:
+        yield text[start:], "".join(current), not quote
 
 
 def _escape(text: str, index: int) -> tuple[str, int]:
@@ -95,10 +126,19 @@ def specifiers(name: str | None) -> dict[str, str]:
     known = {"%": "%"}
     if name is None:
         return known
-    prefix, at, rest = name.rpartition(".")[0].partition("@")
-    if at and not rest:
-        return {**known, "p": prefix, "P": prefix}
-    return {**known, "n": name, "N": name.rpartition(".")[0], "p": prefix, "P": prefix, "i": rest, "I": rest}
+    prefix, at, instance = name.rpartition(".")[0].partition("@")
+    last = prefix.rpartition("-")[2]
+    known.update({"p": prefix, "P": _unescaped(prefix), "j": last, "J": _unescaped(last)})
+    if at and not instance:
+        return known
+    path = "/" + _unescaped(instance if at else prefix).lstrip("/")
+    full = name.rpartition(".")[0]
+    return {**known, "n": name, "N": full, "i": instance, "I": _unescaped(instance), "f": path}
+
+
+def _unescaped(text: str) -> str:
+    """A piece of a unit's name with its escapes resolved: `-` is a slash, `\\x2d` a character."""
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), text.replace("-", "/"))
 
 
 def resolve_specifiers(text: str, known: Mapping[str, str]) -> str:

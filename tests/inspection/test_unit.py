@@ -176,3 +176,31 @@ def test_quotes_that_splitting_takes_away_hide_no_secret(words: str) -> None:
     shown = words.format("Zq7-planted.9f3KxW2vB8")
     report = service(f"{START} {shown}", f"Environment={shown}", f"WorkingDirectory=rel/{shown}", f"Foo={shown}")
     assert "Zq7-planted" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "commands"),
+    [
+        pytest.param('/bin/a x %i y "%i" z%i', "llm.service", (("/bin/a", "x", "", "y", "", "z"),), id="an-empty-instance-leaves-an-empty-word"),
+        pytest.param("/bin/a %I %f %j %P", "a-b@in-st.service", (("/bin/a", "in/st", "/in/st", "b", "a/b"),), id="unescaped-names"),
+        pytest.param("/bin/a %f %j", "a-b.service", (("/bin/a", "/a/b", "b"),), id="a-plain-name-as-a-path"),
+        pytest.param(r"/bin/a \; ';' ; /bin/b", "a.service", (("/bin/a", ";", ";"), ("/bin/b",)), id="only-a-bare-semicolon-separates"),
+        pytest.param("/bin/a ; /bin/b 'x", "a.service", (("/bin/a",),), id="unbalanced-quotes-end-it"),
+        pytest.param("/bin/a x\\\\\nUser=u", "a.service", (("/bin/a", "x\\"),), id="an-escaped-backslash-continues-nothing"),
+    ],
+)  # fmt: skip
+def test_commands_are_those_of_systemd_252(value: str, name: str, commands: tuple[tuple[str, ...], ...]) -> None:
+    """As `systemd --test` of version 252 lists them."""
+    assert argvs(f"ExecStart={value}", name=name) == commands
+
+
+def test_an_environment_that_systemd_ignores_is_none() -> None:
+    report = service(START, "Environment=A=1 2B=2 F-1=3 x", "Environment=C=4 'D=5")
+    assert report.unit.environment == {"A": "1", "C": "4"}
+
+
+def test_unbalanced_quotes_are_told_as_what_they_are() -> None:
+    report = service("Type=simple", 'ExecStart=/opt/venv/bin/vllm serve /m --speculative-config \'{"method": "mtp"}')
+    (finding,) = [f for f in report.findings if f.code == "missing-exec"]
+    assert (finding.line, "not balanced" in finding.text) == (5, True)
+    assert report.unit.exec_start == ()

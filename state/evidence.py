@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from state import contracts
 from state.claims import Fact
 from state.inspection.kernel import read_kernel
 from state.inspection.log import LogReader
@@ -110,6 +111,7 @@ def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_ownership(evidence),
         *_environment(target, evidence),
         *_hardware(target, evidence),
+        *contracts.facts(evidence.records(contracts.CONTRACTS), evidence.cite(contracts.CONTRACTS)),
     )
 
 

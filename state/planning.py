@@ -64,6 +64,7 @@ def target_of(revision: Revision, installed: Installed) -> Target:
         environment=revision.environment,
         engine_version=installed.version,
         architectures=installed.architectures.get(str(revision.arguments.get("model_path")), ()),
+        offers=revision.offers,
         gpu_host=revision.gpu_host,
         drivers=revision.drivers,
     )

@@ -68,6 +68,7 @@ class Revision(Value):
     user: str
     engine: str
     engine_version: str | None = None
+    offers: tuple[str, ...] = ()
     endpoint: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     drivers: dict[str, str] = Field(default_factory=dict)
@@ -111,6 +112,7 @@ def render(manifest: Manifest) -> Revision:
         user=unit.user,
         engine=engine.kind,
         engine_version=engine.version,
+        offers=engine.offers,
         endpoint=engine.endpoint,
         arguments=rendering.canonical_arguments(engine.arguments),
         drivers={a: d for d, addresses in gpus.drivers.items() for a in addresses} if gpus else {},

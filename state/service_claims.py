@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from state import contracts
 from state.claims import Claim
 from state.target import Target
 
@@ -100,7 +101,7 @@ def devices(target: Target) -> Iterator[Claim]:
     )
 
 
-def function() -> Iterator[Claim]:
+def function(target: Target) -> Iterator[Claim]:
     claim = partial(Claim, plane="function")
     yield claim(
         name="requests-answered",
@@ -143,3 +144,4 @@ def function() -> Iterator[Claim]:
         source="/v1/models",
         remedy="another server or another model answers here",
     )
+    yield from contracts.claims(target.offers)

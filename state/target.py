@@ -11,7 +11,7 @@ class Target(Value):
 
     `architectures` are those of the model's config.json. `arguments` are the engine's own names with the values that
     were asked for; `drivers` maps PCI addresses to drivers. `managed` is False for a configuration that was found
-    running rather than rendered from a manifest.
+    running rather than rendered from a manifest; `offers` is what the service answers beside text (`state.contracts`).
     """
 
     engine: str
@@ -23,6 +23,7 @@ class Target(Value):
     environment: dict[str, str] = {}
     engine_version: str | None = None
     architectures: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
     gpu_host: str | None = None
     drivers: dict[str, str] = {}
     managed: bool = True

@@ -3,17 +3,21 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from state import sampling
+from state.contracts import Probe, probes
 from state.engines.engine import Engine, HttpQuestion
 from state.inspection.answer import read_answer
 from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
 from tasks.endpoint import Answer, Endpoint
 
+Item = TypeVar("Item")
+
 ANSWER_TIMEOUT_S = 60.0
 GENERATION_TIMEOUT_S = 180.0
 ANSWER_TOKENS = 64
+CONTRACT_TOKENS = 256
 GENERATION_TOKENS = 256
 """At an accept length of 3 that is two decode records at the default interval of 40 forwards."""
 
@@ -39,6 +43,35 @@ async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[d
             break
         found += await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
     return found
+
+
+async def contracts(endpoint: Endpoint, engine: Engine, model: str, offers: Sequence[str]) -> list[dict[str, Any]]:
+    """Every probe of what is offered: plain two at a time, then streamed alone; until one is silent."""
+    asked = probes(offers)
+    found: list[dict[str, Any]] = []
+    for group in (*_pairs(asked), *([probe] for probe in asked)):
+        if _silent(found):
+            break
+        stream = len(group) == 1
+        found += await asyncio.gather(*(_probed(endpoint, engine, model, one, stream, len(group)) for one in group))
+    return found
+
+
+async def _probed(
+    endpoint: Endpoint, engine: Engine, model: str, probe: Probe, stream: bool, concurrency: int
+) -> dict[str, Any]:
+    asked = engine.chat(model, probe.prompt, CONTRACT_TOKENS, stream=stream, extra=probe.body)
+    got = await endpoint.ask(asked, timeout_s=ANSWER_TIMEOUT_S)
+    reply = engine.reply(got.body) if got.ok else None
+    record = _record(got, reply.text if reply else "")
+    return {
+        "offer": probe.offer,
+        "prompt": probe.prompt,
+        "stream": stream,
+        "concurrency": concurrency,
+        "broken": probe.broken(reply.text, reply.tool_calls) if reply else f"no answer: {record['shown']}",
+        **record,
+    }
 
 
 def _silent(found: Sequence[Mapping[str, Any]]) -> bool:
@@ -84,8 +117,8 @@ def _record(got: Answer, text: str) -> dict[str, Any]:
     return {"status": got.status, "seconds": round(got.seconds, 3), "shown": shown}
 
 
-def _pairs(prompts: Sequence[str]) -> list[Sequence[str]]:
-    return [prompts[i : i + 2] for i in range(0, len(prompts), 2)]
+def _pairs(items: Sequence[Item]) -> list[Sequence[Item]]:
+    return [items[i : i + 2] for i in range(0, len(items), 2)]
 
 
 def model_name(body: bytes, fallback: str) -> str:

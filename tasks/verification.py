@@ -15,7 +15,7 @@ from tasks.observe import observe_gpus
 from tasks.processes import members, older, topmost
 from tasks.properties import listeners_of, pids_of, properties, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
-from tasks.traffic import checkable_answers, generations, model_name
+from tasks.traffic import checkable_answers, contracts, generations, model_name
 
 PROBE_TIMEOUT_S = 25.0
 """A hung scheduler lets `/health` wait 20 s before it says so (seen with SGLang 0.5.17)."""
@@ -135,8 +135,11 @@ async def _traffic(endpoint: Endpoint, engine: Engine, target: Target, items: It
     fallback = str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
     model = model_name(items.get("models", (b"", ""))[0], fallback)
     answers = await checkable_answers(endpoint, engine, model)
-    long = [] if any(answer["status"] == 0 for answer in answers) else await generations(endpoint, engine, round_)
-    return {"answers": (_json(answers), "application/json"), "generations": (_json(long), "application/json")}
+    silent = any(answer["status"] == 0 for answer in answers)
+    kept = [] if silent else await contracts(endpoint, engine, model, target.offers)
+    long = [] if silent else await generations(endpoint, engine, round_)
+    found = {"answers": answers, "generations": long, **({"contracts": kept} if kept else {})}
+    return {name: (_json(records), "application/json") for name, records in found.items()}
 
 
 def _of_start(journal: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The OpenAI chat API as SGLang, vLLM and llama.cpp all serve it: requests, whole answers, and streams of chunks."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,18 @@ PATH = "/v1/chat/completions"
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One event of a stream: new text (a tool call's arguments count as text), the finish reason, the completion
-    tokens where the usage is told, and whether the stream says that it is done."""
+    """One event of a stream: new text (reasoning counts as text), pieces of tool calls (index, name, arguments), the
+    finish reason, the completion tokens where the usage is told, and whether the stream says that it is done."""
 
     text: str = ""
+    calls: tuple[tuple[int, str, str], ...] = ()
     finish_reason: str | None = None
     tokens: int | None = None
     done: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        return bool(self.text or self.calls)
 
 
 def chat(model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None) -> HttpQuestion:
@@ -79,8 +84,14 @@ def _chunk(found: Mapping[str, Any]) -> Chunk:
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     delta = choice.get("delta") or {}
     pieces = [delta.get("content"), delta.get("reasoning_content"), choice.get("text")]
-    pieces += [(call.get("function") or {}).get("arguments") for call in delta.get("tool_calls") or ()]
-    return Chunk("".join(piece for piece in pieces if isinstance(piece, str)), choice.get("finish_reason"), tokens)
+    text = "".join(piece for piece in pieces if isinstance(piece, str))
+    return Chunk(text, _call_pieces(delta), choice.get("finish_reason"), tokens)
+
+
+def _call_pieces(delta: Mapping[str, Any]) -> tuple[tuple[int, str, str], ...]:
+    calls = [call for call in delta.get("tool_calls") or () if isinstance(call, dict)]
+    functions = [(call.get("index") or 0, call.get("function") or {}) for call in calls]
+    return tuple((index, f.get("name") or "", f.get("arguments") or "") for index, f in functions)
 
 
 def _streamed(text: str) -> Reply | None:
@@ -89,7 +100,16 @@ def _streamed(text: str) -> Reply | None:
         return None
     finish = next((c.finish_reason for c in reversed(chunks) if c.finish_reason), None)
     tokens = next((c.tokens for c in reversed(chunks) if c.tokens is not None), None)
-    return Reply("".join(c.text for c in chunks), tokens, finish)
+    return Reply("".join(c.text for c in chunks), tokens, finish, _joined(chunks))
+
+
+def _joined(chunks: Sequence[Chunk]) -> tuple[tuple[str, str], ...]:
+    """The calls of a stream: pieces with the same index are one call's."""
+    calls: dict[int, tuple[str, str]] = {}
+    for index, name, arguments in (piece for c in chunks for piece in c.calls):
+        before = calls.get(index, ("", ""))
+        calls[index] = (before[0] or name, before[1] + arguments)
+    return tuple(calls.values())
 
 
 def _chunks(text: str) -> Iterator[Chunk]:

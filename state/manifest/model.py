@@ -90,6 +90,9 @@ class EngineSpec(Value):
     version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\w+)+$")] | None = Field(
         None, description='a version in quotes, such as "0.5.23"'
     )
+    offers: tuple[Literal["json-schema", "tool-calls"], ...] = Field(
+        (), description="a list of what else the service offers: json-schema, tool-calls"
+    )
 
 
 class GpuSpec(Value):

@@ -34,7 +34,7 @@ def derive(target: Target) -> tuple[Claim, ...]:
         *_control(target),
         *_data(target),
         *_resource(target),
-        *service_claims.function(),
+        *service_claims.function(target),
         *_speculation(target),
     )
 

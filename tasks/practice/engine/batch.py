@@ -35,6 +35,7 @@ class Job:
     histogram: dict[int, int] = field(default_factory=dict)
     first_token: float = 0.0
     finished: float = 0.0
+    tool: str = ""
 
     @property
     def complete(self) -> bool:

@@ -15,7 +15,7 @@ NAMES = (
     "flag-ignored", "crash-loading-draft", "hang-after-ready", "garbage-answers", "accept-nothing",
     "slow-stop-leftover", "old-process-keeps-logging", "kv-too-small", "cuda-oom", "graph-capture-failed",
     "slow-load", "exit-after-ready", "wrong-mem-fraction", "fewer-drafts-on-one-rank", "warm-up-failed", "host-oom",
-    "nccl-failed", "wrong-answers",
+    "nccl-failed", "wrong-answers", "schema-ignored", "tool-parser-missing",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from .engine import Engine
 from .native import context_left, meta_info, text_of
 from .prose import pieces_of
 from .protocol import DONE, Request, Response, event, event_stream, json_response
+from .tools import asked_tool, delta_of, markup, message_of
 
 _MOST_BY_DEFAULT = 4096
 _TEMPLATE_TOKENS = 9
@@ -80,6 +81,11 @@ def _job(engine: Engine, body: Mapping[str, object], prompt: str, words: list[st
     form = form if isinstance(form, dict) else {}
     holder = form.get("json_schema")
     schema = holder.get("schema") if isinstance(holder, dict) else None
+    tool = asked_tool(body)
+    if tool is not None:
+        schema = tool[1]
+    elif engine.launch.faults.has("schema-ignored"):
+        schema, form = None, {}
     wish = Wish(
         prompt=prompt,
         most=min(asked, left),
@@ -91,7 +97,9 @@ def _job(engine: Engine, body: Mapping[str, object], prompt: str, words: list[st
         variety=0 if body.get("temperature") in (0, 0.0) else engine.totals.requests + 1,
     )
     pieces, finish = compose(engine.launch, wish)
-    return engine.new_job(words, pieces, finish)
+    job = engine.new_job(words, pieces, finish)
+    job.tool = tool[0] if tool is not None else ""
+    return job
 
 
 async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat_like: bool) -> Response:
@@ -101,15 +109,10 @@ async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat
     engine.count(job)
     choice: dict[str, object] = {"index": 0}
     if chat_like:
-        choice["message"] = {
-            "role": "assistant",
-            "content": text_of(job),
-            "reasoning_content": None,
-            "tool_calls": None,
-        }
+        choice["message"] = message_of(job, parser_missing=engine.launch.faults.has("tool-parser-missing"))
     else:
         choice["text"] = text_of(job)
-    choice.update(logprobs=None, finish_reason=job.finish, matched_stop=None)
+    choice.update(logprobs=None, finish_reason=_finish(engine, job), matched_stop=None)
     if body.get("return_meta_info") and engine.launch.version >= (0, 5, 13):
         choice["meta_info"] = meta_info(engine, job)
     kind = "chat.completion" if chat_like else "text_completion"
@@ -117,6 +120,11 @@ async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat
     return json_response(
         {**_head(engine, body, job, kind), "choices": [choice], "usage": usage(job), "metadata": metadata}
     )
+
+
+def _finish(engine: Engine, job: Job) -> str:
+    called = job.tool and job.finish == "stop" and not engine.launch.faults.has("tool-parser-missing")
+    return "tool_calls" if called else job.finish
 
 
 def _head(engine: Engine, body: Mapping[str, object], job: Job, kind: str) -> dict[str, object]:
@@ -143,15 +151,17 @@ async def _stream(engine: Engine, body: Mapping[str, object], job: Job, *, chat_
         choice = {"index": 0, **inner, "logprobs": None, "finish_reason": finish, "matched_stop": None}
         return event({**head, "choices": [choice]})
 
-    told = 0
+    told, leaks = 0, bool(job.tool) and engine.launch.faults.has("tool-parser-missing")
     async for _ in engine.progress(job):
         if not told and chat_like:
             yield chunk({"role": "assistant", "content": ""})
-        if text := "".join(job.pieces[told : job.done]):
-            yield chunk({"content": text})
+        if (text := "".join(job.pieces[told : job.done])) and not leaks:
+            yield chunk(delta_of(job, text, first=not told) if job.tool else {"content": text})
         told = job.done
+    if leaks:
+        yield chunk({"content": markup(job.tool, text_of(job))})
     engine.count(job)
-    yield chunk({}, job.finish)
+    yield chunk({}, _finish(engine, job))
     options = body.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
         yield event({**head, "choices": [], "usage": usage(job)})

@@ -21,6 +21,7 @@ from state.inspection.unit_words import (
 from state.redaction import REDACTED, is_secret_name, redact, redact_argv, secret_values
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = re.compile(r"\s*# /\S*/([^/\s]+\.service)\s*$", re.MULTILINE)
 _PREFIXES = "@-:+!|"
 
 
@@ -79,7 +80,7 @@ def parse_unit(text: str, name: str | None = None) -> ParsedUnit:
 
 def read_unit(text: str, name: str | None = None) -> UnitReport:
     """The report of a unit file; secrets in argv and environment are replaced."""
-    parsed = parse_unit(text, name)
+    parsed = parse_unit(text, name if name and name.endswith(".service") else _named_in(text) or name)
     engine, arguments = _engine(parsed)
     secrets = frozenset[str]().union(*(secret_values(f"{d.name}={d.value}") for d in parsed.directives))
     shown = _shown(parsed)
@@ -89,6 +90,12 @@ def read_unit(text: str, name: str | None = None) -> UnitReport:
         arguments=_without(secrets, arguments),
         findings=tuple(replace(entry, text=_without(secrets, entry.text)) for entry in find_all(parsed, engine)),
     )
+
+
+def _named_in(text: str) -> str | None:
+    """The unit that `systemctl cat` says it shows, in a comment before the first section."""
+    found = _SHOWN.match(text.lstrip("\ufeff"))
+    return found[1] if found else None
 
 
 def _without(secrets: frozenset[str], value: Any) -> Any:

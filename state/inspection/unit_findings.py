@@ -32,6 +32,8 @@ _ARGS_NAME = re.compile(r"ARGS?|OPTS?|OPTIONS|FLAGS?|EXTRA|PARAMS?")
 _ALONE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 _INSTANCE = re.compile(r"(?<!%)(?:%%)*%([iI])")
 _PATHS = ("EnvironmentFile", "WorkingDirectory", "PIDFile", "RootDirectory")
+_OF_OTHERS = frozenset({"Timer", "Socket", "Path", "Mount", "Automount", "Swap", "Container", "Pod", "Kube"})
+"""Sections of units that start no program of their own, or have it generated."""
 _RESTARTS = frozenset({"always", "on-failure", "on-abnormal", "on-abort", "on-watchdog", "on-success"})
 _MEMORY = ("MemoryMax", "MemoryHigh", "MemoryLimit", "LimitAS", "LimitDATA", "LimitRSS")
 
@@ -208,7 +210,7 @@ def _arguments(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:
 
 
 def _missing(unit: "ParsedUnit", engine: str | None) -> Iterator[UnitFinding]:
-    if not unit.exec_start:
+    if not unit.exec_start and not _OF_OTHERS.intersection(d.section for d in unit.directives):
         services = [d for d in unit.directives if d.section == "Service"]
         broken = next((d for d in unit.in_force("ExecStart") if not is_balanced(d.value)), None)
         text = "systemd ignores ExecStart=: its quotes are not balanced" if broken else "no ExecStart= is in force"

@@ -204,3 +204,14 @@ def test_unbalanced_quotes_are_told_as_what_they_are() -> None:
     (finding,) = [f for f in report.findings if f.code == "missing-exec"]
     assert (finding.line, "not balanced" in finding.text) == (5, True)
     assert report.unit.exec_start == ()
+
+
+def test_systemctl_cat_names_the_unit_that_it_shows() -> None:
+    shown = "# /etc/systemd/system/llm@.service\n[Service]\nExecStart=/bin/a %i\n\n# /etc/systemd/system/llm@.service.d/o.conf\n[Service]\nUser=u\n"
+    report = read_unit(shown, "cat.txt")
+    assert (report.unit.exec_start, report.unit.user) == ((("/bin/a", "%i"),), "u")
+    assert "specifier-in-non-template" not in {f.code for f in report.findings}
+
+
+def test_a_timer_needs_no_program() -> None:
+    assert read_unit("[Unit]\nDescription=x\n[Timer]\nOnCalendar=daily\n", "x.timer").findings == ()

@@ -1,5 +1,6 @@
 """Histories that were recorded by releases: read, folded and judged alike for ever."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from flows.history import History
 from flows.ports import Ports
 from flows.replay import rejudge
+from state.events import EVENTS
 from state.narrative import narrate
 from state.store.export import import_lines
 from state.store.memory import MemoryEventStore, MemoryEvidenceStore
@@ -28,13 +30,26 @@ async def test_a_recorded_history_is_read_folded_and_judged_alike(path: Path) ->
     history = History(ports, stream.removeprefix("rollout-"))
     rollout = await history.load()
     assert rollout.concluded is not None
-    assert rollout.concluded.outcome == path.stem.split("-", 1)[1]
+    assert rollout.concluded.outcome == kind_of(path).partition("+")[0]
     assert rollout.ended
     judgements = [found async for found in rejudge(ports, history.rollout_id)]
     assert sum(count for count, _ in judgements) == len(rollout.judged) >= 1
     assert [difference for _, found in judgements for difference in found] == []
-    assert [line.title for line in narrate(await history.recorded())][-2:] == [rollout.concluded.outcome, "release"]
+    titles = [line.title for line in narrate(await history.recorded())]
+    after = ["gpu clear"] if kind_of(path).endswith("+quarantine") else []
+    assert titles[titles.index(rollout.concluded.outcome) :] == [rollout.concluded.outcome, "release", *after]
+
+
+def kind_of(path: Path) -> str:
+    return path.stem.split("-", 1)[1]
 
 
 def test_there_is_a_history_of_each_kind() -> None:
-    assert {path.stem.split("-", 1)[1] for path in RECORDED} >= {"promoted", "rolled-back"}
+    assert {kind_of(path) for path in RECORDED} >= {"promoted", "rolled-back", "rolled-back+quarantine"}
+
+
+def test_every_event_of_the_present_shape_is_in_one_of_them_or_is_seldom() -> None:
+    found = {(line["type"], line["schema_version"]) for lines in RECORDED.values() for line in map(json.loads, lines)
+             if "type" in line}  # fmt: skip
+    missing = {wire for wire, event in EVENTS.items() if (wire, event.schema_version) not in found}
+    assert missing <= {"rollout-resumed", "cancel-requested", "soak-passed"}

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from flows import conclude, lease, prove
+from flows import conclude, hold, lease, prove
 from flows.ports import Hosts, Ports
 from flows.uncut import uncut
 from flows.work import Work, keep
 from state.action import Action
 from state.action import step as step_action
 from state.engines.engine import Engine, engine_for
+from state.engines.rendering import running_model, served_model
 from state.errors import PlanStale, PreflightRefused
 from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
 from state.leases import proven
@@ -38,8 +39,8 @@ from tasks.preflight import port_of, preflight
 from tasks.sequence import READ_TIMEOUT_S, forget_units
 
 
-def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event]]:
-    async def perform(action: Action, attempt: int, rollout: Rollout) -> Event:
+def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event | None]]:
+    async def perform(action: Action, attempt: int, rollout: Rollout) -> Event | None:
         return await _ACTIONS[action.kind](Work(ports, hosts, action, attempt, rollout))
 
     return perform
@@ -63,9 +64,7 @@ async def kept_out_of(hosts: Hosts, revision: Revision, plan: Plan) -> list[str]
 
 async def _installed(host: Host, engine: Engine, revision: Revision, observed: Observation) -> Installed:
     """The engine's version, and the architectures in the config.json of the models that are asked for or running."""
-    models = [str(revision.arguments.get("model_path") or "")]
-    argv = observed.argv or ()
-    models += [argv[i + 1] for i, word in enumerate(argv[:-1]) if word == "--model-path"]
+    models = [served_model(revision.engine, revision.arguments), running_model(revision.engine, observed.argv or ())]
     paths = [path for path in dict.fromkeys(models) if path.startswith("/")]
     version = engine.version_argv(revision.argv)
     asked = [Argv(version)] if version else []
@@ -191,7 +190,7 @@ def _cleared(work: Work) -> frozenset[int] | None:
     return frozenset(known) | frozenset(work.rollout.service.get("stopped_pids", ()))
 
 
-_ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event]]] = {
+_ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
     "plan": _plan,
     "lease": _lease,
     "preflight": _preflight,
@@ -200,6 +199,8 @@ _ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event]]] = {
     "await-readiness": prove.await_readiness,
     "verify": prove.verify,
     "judge": prove.judge_evidence,
+    "open-hold": hold.open_hold,
+    "hold": hold.await_answer,
     "soak": prove.soak,
     "freeze": prove.freeze,
     "conclude": conclude.conclude,

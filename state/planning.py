@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from state.claims import Claim
 from state.engines.engine import Engine
-from state.engines.rendering import rendering_for
+from state.engines.rendering import rendering_for, served_model
 from state.errors import Refused
 from state.manifest.model import AcceptLengthSpec, ClaimSpec
 from state.observation import Observation
@@ -63,7 +63,7 @@ def target_of(revision: Revision, installed: Installed) -> Target:
         arguments=revision.arguments,
         environment=revision.environment,
         engine_version=installed.version,
-        architectures=installed.architectures.get(str(revision.arguments.get("model_path")), ()),
+        architectures=installed.architectures.get(served_model(revision.engine, revision.arguments), ()),
         offers=revision.offers,
         gpu_host=revision.gpu_host,
         drivers=revision.drivers,
@@ -95,7 +95,7 @@ def previous_target(
         argv=_as_recorded(observed.argv),
         arguments={name: REDACTED if is_secret_name(name) else value for name, value in arguments.items()},
         engine_version=installed.version,
-        architectures=installed.architectures.get(str(arguments.get("model_path")), ()),
+        architectures=installed.architectures.get(served_model(revision.engine, arguments), ()),
         gpu_host=revision.gpu_host,
         drivers=drivers,
         managed=False,

@@ -100,7 +100,7 @@ def render(manifest: Manifest) -> Revision:
     if rendering is None:
         raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint="set `engine.kind` to sglang")
     unit, engine, gpus, policy = manifest.unit, manifest.engine, manifest.gpus, manifest.policy
-    argv = (*engine.command, *rendering.render_arguments(engine.arguments))
+    argv = (*engine.command, *rendering.render_arguments(engine.arguments, engine.command))
     return Revision(
         service=manifest.service,
         unit=unit.name,

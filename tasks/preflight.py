@@ -22,8 +22,6 @@ DISK_BYTES = 64 * 1024 * 1024
 SYSTEMD = 240
 """Type=exec units, which show a program that cannot be run at its start, came with systemd 240."""
 
-PATHS = ("model_path", "tokenizer_path", "speculative_draft_model_path")
-
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
@@ -70,10 +68,15 @@ def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
     }
     if version := engine.version_argv(revision.argv):
         asked["version"] = Argv(version)
-    for name in PATHS:
-        if isinstance(path := revision.arguments.get(name), str) and path.startswith("/"):
-            asked[name] = argv.exists(path)
+    asked |= {f"path:{name}": argv.exists(path) for name, path in _local(revision).items()}
     return asked | {f"secret:{path}": Argv(("test", "-f", path), root=True) for path in revision.secrets}
+
+
+def _local(revision: Revision) -> dict[str, str]:
+    """Models in folders of the host, by the argument that names them."""
+    rendering = rendering_for(revision.engine)
+    paths = rendering.model_paths(revision.arguments) if rendering else {}
+    return {name: path for name, path in paths.items() if path.startswith("/")}
 
 
 def _system(answers: dict[str, Completed], host: str) -> Iterator[str]:
@@ -89,9 +92,9 @@ def _system(answers: dict[str, Completed], host: str) -> Iterator[str]:
 def _paths(answers: dict[str, Completed], revision: Revision, host: str) -> Iterator[str]:
     if not answers["engine"].ok:
         yield f"engine.command: {revision.argv[0]} is not an executable file on {host}"
-    for name in PATHS:
-        if name in answers and not answers[name].ok:
-            yield f"engine.arguments.{name}: {revision.arguments[name]} does not exist on {host}"
+    for name, path in _local(revision).items():
+        if not answers[f"path:{name}"].ok:
+            yield f"engine.arguments.{name}: {path} does not exist on {host}"
     for path in revision.secrets:
         if not answers[f"secret:{path}"].ok:
             yield f"unit.secrets: {path} does not exist on {host}, or is no file"
@@ -102,8 +105,8 @@ async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[s
     rendering = rendering_for(revision.engine)
     if not answers["engine"].ok or rendering is None:
         return []
-    command = revision.argv[: len(revision.argv) - len(rendering.render_arguments(revision.arguments))]
-    (help_,) = await host.run_all([Argv(engine.help_argv(command))], timeout_s=HELP_TIMEOUT_S)
+    words = rendering.render_arguments(revision.arguments, revision.argv)
+    help_ = await _help(host, engine, revision.argv[: len(revision.argv) - len(words)])
     if not help_.ok:
         said = help_.stderr.decode("utf-8", "replace").strip().splitlines()
         return [f"engine.command: its --help exited {help_.status} on {host.name}: {said[-1] if said else 'no output'}"]
@@ -113,6 +116,17 @@ async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[s
         + (f"; {u.suggestion}" if u.suggestion else "")
         for u in unknown
     ]
+
+
+async def _help(host: Host, engine: Engine, command: tuple[str, ...]) -> Completed:
+    """What the installed engine says of its flags, in the first way of asking that it understands."""
+    ways = engine.help_argvs(command)
+    for way in ways[:-1]:
+        (said,) = await host.run_all([Argv(way)], timeout_s=HELP_TIMEOUT_S)
+        if said.ok:
+            return said
+    (said,) = await host.run_all([Argv(ways[-1])], timeout_s=HELP_TIMEOUT_S)
+    return said
 
 
 async def _ports(host: Host, revision: Revision, observed: Observation, answers: dict[str, Completed]) -> list[str]:

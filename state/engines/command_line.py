@@ -4,9 +4,11 @@ argparse takes `--flag value` and `--flag=value`, unambiguous abbreviations, and
 """
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from state.engines.rendering import ArgumentValue, UnknownFlag
 
@@ -19,8 +21,8 @@ class FlagTables:
     """An engine's flags, all by canonical Python name.
 
     `names` are those known of a recent version (for abbreviations), `aliases` map other spellings to them, `text`
-    never become numbers, `lists` take several words, `negatable` have a `--no-` form, `bare` take no word,
-    `renames` say for people what became of a flag.
+    never become numbers, `lists` take several words, `negatable` have a `--no-` form, `bare` take no word, `objects`
+    take a JSON object as one word, `renames` say for people what became of a flag.
     """
 
     names: frozenset[str]
@@ -29,6 +31,7 @@ class FlagTables:
     lists: frozenset[str] = frozenset()
     negatable: frozenset[str] = frozenset()
     bare: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
     renames: Mapping[str, str] = field(default_factory=dict)
 
     def canonical(self, name: str) -> str:
@@ -149,6 +152,7 @@ def _words(tables: FlagTables, name: str, value: ArgumentValue) -> tuple[str, ..
     if isinstance(value, bool):
         negated = (f"--no-{name.replace('_', '-')}",) if name in tables.negatable else ()
         return (flag,) if value else negated
+    value = _object(value) if name in tables.objects else value
     words = [_text(word) for word in _listed(value)]
     if len(words) == 1 and words[0].startswith("-"):
         return (f"{flag}={words[0]}",)
@@ -156,9 +160,25 @@ def _words(tables: FlagTables, name: str, value: ArgumentValue) -> tuple[str, ..
 
 
 def _listed(value: ArgumentValue) -> Sequence[str | int | float]:
+    if isinstance(value, Mapping):
+        return [json_text(value)]
     if isinstance(value, (str, int, float)) or value is None:
         return [] if value is None else [value]
     return value
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """An object as one word of a command line: the same for every order of its keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _object(value: ArgumentValue) -> ArgumentValue:
+    """The mapping that a text of JSON stands for; anything else as it is."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+    return found if isinstance(found, dict) else value
 
 
 def _text(word: str | float) -> str:
@@ -168,6 +188,8 @@ def _text(word: str | float) -> str:
 def _value(tables: FlagTables, name: str, values: Sequence[str]) -> ArgumentValue:
     if not values:
         return True
+    if name in tables.objects and len(values) == 1:
+        return _object(values[0])
     typed = [word if name in tables.text else _typed(word) for word in values]
     if name in tables.bare:
         return True

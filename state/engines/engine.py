@@ -75,8 +75,8 @@ class Engine(Protocol):
         """How to ask the installed engine for its version without starting it; None where there is no quick way."""
         ...
 
-    def help_argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """How to ask the installed engine which flags it accepts."""
+    def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """How to ask the installed engine which flags it accepts; the first that it understands counts."""
         ...
 
 

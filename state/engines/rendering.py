@@ -1,12 +1,12 @@
 """The `Rendering` port: an engine's arguments as the words of its command line, and back."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from state.engines.registry import part
 
 Scalar = str | int | float | bool | None
-ArgumentValue = Scalar | Sequence[str | int | float]
+ArgumentValue = Scalar | Sequence[str | int | float] | Mapping[str, Any]
 
 
 class UnknownFlag(NamedTuple):
@@ -39,8 +39,9 @@ class Rendering(Protocol):
         """Arguments that never stand in an argv, since every user of the host can read it."""
         ...
 
-    def render_arguments(self, arguments: Mapping[str, ArgumentValue]) -> tuple[str, ...]:
-        """Flags by name in order: true is the bare flag, false and null are left out, a list is several words."""
+    def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
+        """The words after `command`, which may change how they are written (`vllm serve MODEL`). Flags by name in
+        order: true is the bare flag, false and null are left out, a list is several words, a mapping is JSON."""
         ...
 
     def parse_arguments(self, argv: Sequence[str]) -> dict[str, ArgumentValue]:
@@ -52,6 +53,10 @@ class Rendering(Protocol):
 
     def canonical_arguments(self, arguments: Mapping[str, ArgumentValue]) -> dict[str, ArgumentValue]:
         """`arguments` under canonical names, as `parse_arguments` would give them back from their rendering."""
+        ...
+
+    def model_paths(self, arguments: Mapping[str, ArgumentValue]) -> dict[str, str]:
+        """Models and tokenizers that are asked for, by the argument that names them, the served model first."""
         ...
 
     def has_entry_point(self, argv: Sequence[str]) -> bool:
@@ -74,3 +79,17 @@ def rendering_for(kind: str) -> Rendering | None:
     """`RENDERING` of `state.engines.KIND.rendering`; None where there is no such engine."""
     rendering: Rendering | None = part(kind, "rendering", "RENDERING")
     return rendering
+
+
+def served_model(kind: str, arguments: Mapping[str, Any]) -> str:
+    """Path or name of the model that an engine with these arguments serves; empty where they do not say."""
+    rendering = rendering_for(kind)
+    return next(iter(rendering.model_paths(arguments).values()), "") if rendering else ""
+
+
+def running_model(kind: str, argv: Sequence[str]) -> str:
+    """The same of an argv that was found running; empty where it does not start such an engine."""
+    rendering = rendering_for(kind)
+    if rendering is None or not rendering.has_entry_point(argv):
+        return ""
+    return served_model(kind, rendering.parse_arguments(argv))

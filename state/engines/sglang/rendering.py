@@ -26,7 +26,7 @@ class SglangRendering:
     default_port: int = 30000
     secret_arguments: frozenset[str] = SECRETS
 
-    def render_arguments(self, arguments: Mapping[str, ArgumentValue]) -> tuple[str, ...]:
+    def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
         return command_line.render_flags(TABLES, arguments)
 
     def parse_arguments(self, argv: Sequence[str]) -> dict[str, ArgumentValue]:
@@ -34,6 +34,9 @@ class SglangRendering:
 
     def canonical_arguments(self, arguments: Mapping[str, ArgumentValue]) -> dict[str, ArgumentValue]:
         return command_line.canonical_values(TABLES, arguments)
+
+    def model_paths(self, arguments: Mapping[str, ArgumentValue]) -> dict[str, str]:
+        return {name: str(arguments[name]) for name in MODEL_PATHS if arguments.get(name)}
 
     def has_entry_point(self, argv: Sequence[str]) -> bool:
         return _flags_begin(argv) > 0
@@ -138,6 +141,7 @@ def _triple(asked: Mapping[str, object], given: Sequence[str], version: str | No
         yield SPECULATIVE_TRIPLE[2], f"`{drafts}` is overruled with topk 1; expected steps + 1 = {steps + 1}"
 
 
+MODEL_PATHS = ("model_path", "tokenizer_path", "speculative_draft_model_path")
 PARALLEL = ("tp_size", "pp_size", "dp_size", "ep_size")
 
 

@@ -55,8 +55,8 @@ class Sglang:
             return (command[0], "-c", "import importlib.metadata as m; print(m.version('sglang'))")
         return None
 
-    def help_argv(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        return (*command, "--help")
+    def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        return ((*command, "--help"),)
 
 
 def _native(body: bytes) -> Reply | None:

@@ -24,7 +24,7 @@ from state.inspection.unit import read_unit
 
 READ, UNUSABLE, UNRECOGNISED = 0, 2, 3
 ENGINES = ("auto", *(reading.name for reading in READINGS))
-_BLOCK = 1 << 18
+_BLOCK = 1 << 20
 
 
 def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:

@@ -244,7 +244,7 @@ def _figures_of(pair: bytes) -> tuple[float, float]:
 
 
 def _without(shown: Sequence[bytes], places: Sequence[int]) -> Sequence[bytes]:
-    return list(compress(shown, others_than(places, len(shown)))) if places else shown
+    return list(compress(shown, others_than(places, len(shown)))) if shown and places else shown
 
 
 def others_than(places: Iterable[int], count: int) -> bytearray:

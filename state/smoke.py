@@ -1,6 +1,7 @@
 """Questions with answers that can be checked by rule, and what degenerate text looks like."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from state.inspection.degenerate import is_degenerate
@@ -41,14 +42,33 @@ SPECIAL = re.compile(r"<[|｜][\w▁-]+[|｜]>|<unk>|\[PAD\]|<s>|</s>|\ufffd{2,}
 """Qwen's and Llama's (`<|im_end|>`), Cohere's (in capitals), DeepSeek's (in wide bars), and undecodable bytes."""
 
 
-def degenerate(text: str) -> bool | None:
-    """True for repetition, leaked special tokens, one character over and over; None for text too short to tell."""
-    if SPECIAL.search(text):
+def degenerate(text: str, prompt: str = "") -> bool | None:
+    """True for repetition, leaked special tokens, one character over and over, scripts that the prompt gives no reason
+    for; None for text too short to tell."""
+    if SPECIAL.search(text) or (prompt and foreign(text, prompt)):
         return True
     stripped = text.strip()
     if len(stripped) < 40:
         return True if len(stripped) >= 8 and len(set(stripped)) <= 2 else None
     return is_degenerate(stripped) is True or _repeats(stripped.split()) or _one_sign(stripped)
+
+
+ENOUGH_LETTERS = 20
+FOREIGN_SHARE = 0.2
+
+
+def foreign(text: str, prompt: str) -> bool:
+    """Whether more than a fifth of the letters are of scripts that neither the prompt nor formulas use: word salad
+    mixes scripts (seen with speculation that corrupts state)."""
+    known = {"LATIN", "GREEK", *map(_script, filter(str.isalpha, prompt))}
+    letters = [_script(char) for char in text if char.isalpha()]
+    strange = sum(script not in known for script in letters)
+    return len(letters) >= ENOUGH_LETTERS and strange > FOREIGN_SHARE * len(letters)
+
+
+def _script(letter: str) -> str:
+    """The first word of the letter's Unicode name: LATIN, CYRILLIC, CJK, HANGUL, HIRAGANA, ..."""
+    return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
 
 
 def _repeats(words: list[str]) -> bool:

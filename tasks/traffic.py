@@ -90,7 +90,7 @@ async def _answer(
         "concurrency": concurrency,
         "stream": stream,
         "right": question.right(text),
-        "degenerate": degenerate(text) if reply else None,
+        "degenerate": degenerate(text, question.prompt) if reply else None,
         **_record(got, text),
     }
 
@@ -107,7 +107,7 @@ async def _generation(endpoint: Endpoint, engine: Engine, prompt: str) -> dict[s
         "verify_calls": speculation.verify_calls if speculation else None,
         "accepted": speculation.accepted_tokens if speculation else None,
         "drafted": speculation.drafted_tokens if speculation else None,
-        "degenerate": degenerate(reply.text) if reply else None,
+        "degenerate": degenerate(reply.text, prompt) if reply else None,
         **_record(got, reply.text if reply else ""),
     }
 

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 from state import service_claims
 from state.claims import Claim, Undecidable
+from state.engines.sglang.causes import SGLANG_CAUSES
 from state.engines.sglang.flags import release
+from state.engines.sglang.speculation_claims import accepted, plain
+from state.service_causes import SERVICE_CAUSES, attached
 from state.target import Target
 
 ALIASES = {"NEXTN": "EAGLE"}
@@ -21,22 +24,19 @@ NO_SPECULATION = (
     "the engine did not take the flag: look for a later drop-in or wrapper, a release that renamed it, "
     "or a model that does not support it"
 )
-USELESS = (
-    "the draft accepts nothing: check that the checkpoint holds `mtp.` tensors (model.safetensors.index.json) and that "
-    "the draft is not quantised like the target (`speculative_draft_model_quantization: unquant`)"
-)
 
 
 def derive(target: Target) -> tuple[Claim, ...]:
     """Claims by plane, in the order in which they are judged."""
-    return (
+    claims = (
         *service_claims.identity(target),
         *_control(target),
         *_data(target),
         *_resource(target),
         *service_claims.function(target),
-        *_speculation(target),
+        *(accepted(target) if speculative(target) else plain()),
     )
+    return attached(claims, SGLANG_CAUSES, SERVICE_CAUSES)
 
 
 def undecidable(target: Target) -> tuple[Undecidable, ...]:
@@ -205,53 +205,3 @@ def _resource(target: Target) -> Iterator[Claim]:
     if fraction is not None:
         yield _argument("mem_fraction_static", fraction, plane="resource")
     yield from service_claims.devices(target)
-
-
-def _speculation(target: Target) -> Iterator[Claim]:
-    if not speculative(target):
-        yield Claim(
-            name="speculation-off",
-            plane="speculation",
-            statement="decode records carry no acceptance figures",
-            metric="speculation.state",
-            relation="equals",
-            expected="off",
-            source="engine log",
-            minimum_sample=1,
-            remedy="speculation runs although it is not asked for: see `systemctl cat`",
-        )
-        return
-    adaptive = bool(target.arguments.get("speculative_adaptive"))
-    yield Claim(
-        name="speculation-active",
-        plane="speculation",
-        statement="the scheduler reports accepted drafts",
-        metric="speculation.state",
-        relation="equals",
-        expected="active",
-        source="engine log",
-        minimum_sample=1,
-        remedy=USELESS,
-    )
-    yield Claim(
-        name="accepted-per-request",
-        plane="speculation",
-        statement="our own requests were served with accepted drafts",
-        metric="requests.accept_length",
-        relation="at-least",
-        expected=1.0 if adaptive else 1.05,
-        confidence=0.95,
-        minimum_sample=3,
-        source="meta_info of /generate",
-        remedy=USELESS,
-    )
-    yield Claim(
-        name="figures-agree",
-        plane="speculation",
-        statement="log and per-request figures of acceptance agree",
-        metric="speculation.disagreement",
-        relation="at-most",
-        expected=0.3,
-        source="engine log and meta_info",
-        remedy="one of the figures means something else in this release: compare both in `interlock show`",
-    )

@@ -1,13 +1,12 @@
 """What the evidence of a verification says about SGLang: arguments, draft weights, answers, acceptance."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from state.claims import Fact
 from state.engines.sglang.claims import WITHOUT_DRAFT, speculative
+from state.engines.sglang.speculation_facts import speculation_facts
 from state.evidence import JOURNAL, Evidence
-from state.inspection.report import Boot
 from state.target import Target
 
 SERVER_INFO, MODELS, ANSWERS, GENERATIONS, ENVIRON = "server-info", "models", "answers", "generations", "environ"
@@ -37,7 +36,7 @@ def read_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_draft(target, evidence),
         *_environment(evidence),
         *_answers(target, evidence),
-        *_speculation(target, evidence),
+        *speculation_facts(evidence),
     )
 
 
@@ -166,60 +165,3 @@ def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
             text=f"it names {', '.join(ids)}",
             evidence=evidence.cite(MODELS),
         )
-
-
-def _speculation(target: Target, evidence: Evidence) -> Iterator[Fact]:
-    boot = evidence.boot
-    yield _state(boot, evidence)
-    lengths = accept_lengths(evidence.records(GENERATIONS))
-    if not lengths:
-        return
-    mean = fmean(lengths)
-    shown = f"accept length {mean:.2f} over {len(lengths)} of our requests"
-    cite = evidence.cite(GENERATIONS)
-    yield Fact(
-        metric="requests.accept_length",
-        value=mean,
-        sample=len(lengths),
-        samples=tuple(lengths),
-        text=shown,
-        evidence=cite,
-    )
-    logged = boot.speculation.accept_length.mean if boot and boot.speculation.accept_length else None
-    apart = abs(logged - mean) / max(logged, mean) if logged else None
-    text = f"log {logged:.2f}, our requests {mean:.2f}" if logged else "the log has no accept length yet"
-    yield Fact(
-        metric="speculation.disagreement",
-        value=apart,
-        sample=len(lengths),
-        text=text,
-        evidence=evidence.cite(JOURNAL, GENERATIONS),
-    )
-
-
-def _state(boot: Boot | None, evidence: Evidence) -> Fact:
-    speculation = boot.speculation if boot else None
-    if speculation is None or speculation.state in (None, "configured"):
-        return Fact(
-            metric="speculation.state", sample=0, text="no decode record with or without acceptance figures yet"
-        )
-    length = speculation.accept_length
-    figures = f": accept length {length.mean:.2f} over {speculation.samples} records" if length else ""
-    if not length and speculation.accepted_tokens is not None:
-        figures = f": {speculation.accepted_tokens} of {speculation.drafted_tokens} drafts accepted"
-    sample = max(1, speculation.samples)
-    return Fact(
-        metric="speculation.state", value=speculation.state, sample=sample, text=f"{speculation.state}{figures}",
-        evidence=evidence.cite(JOURNAL),
-    )  # fmt: skip
-
-
-def accept_lengths(generations: Sequence[Mapping[str, Any]]) -> list[float]:
-    """(completion tokens - 1) / verify calls of each of our requests: the first token comes from prefill, not from a
-    verify step, so this matches the log's accept len (0.4.6 to 0.5.23)."""
-    lengths = []
-    for generation in generations:
-        verified, tokens = generation.get("verify_calls"), generation.get("tokens")
-        if verified and tokens and tokens > 1:
-            lengths.append((tokens - 1) / verified)
-    return lengths

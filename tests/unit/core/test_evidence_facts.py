@@ -25,12 +25,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.claims import Outcome, conclusion
-from state.engines.sglang.evidence_facts import accept_lengths
+from state.engines.sglang.speculation_facts import accept_lengths
 from state.engines.sglang.verification import ENGINE
 from state.evidence import Evidence, common_facts
 from state.judging import judge
-from state.manifest.model import AcceptLengthSpec
-from state.planning import manifest_claims
+from state.manifest.claim_specs import AcceptLengthSpec
+from state.stated_claims import manifest_claims
 
 
 def refuted(given: Evidence, **target: Any) -> dict[str, Outcome]:

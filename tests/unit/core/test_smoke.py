@@ -107,3 +107,32 @@ def test_anything_said_forty_times_is_degenerate(piece: str, times: int) -> None
 @pytest.mark.parametrize("prompt", LONG_PROMPTS)
 def test_prompts_are_no_loops_themselves(prompt: str) -> None:
     assert degenerate(prompt) is not True
+
+
+SALAD = "The route 的列车 удерживает 列車は次の 信号 を 기다립니다 пока поезд не прошёл 区间 и 다음 신호"
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt", "expected"),
+    [
+        pytest.param(SALAD, "Describe a railway.", True, id="scripts mixed"),
+        pytest.param("北京是中华人民共和国的首都也是全国的政治文化中心之一", "Hello", True, id="another script"),
+        pytest.param(
+            "北京是中华人民共和国的首都也是全国的政治文化中心之一", "中国的首都？", None, id="the prompt's own"
+        ),
+        pytest.param(
+            "The word for Tokyo is 東京, and it is a city that lies in Japan.", "Explain it.", False, id="a few signs"
+        ),
+        pytest.param(
+            "Let λ and μ be the rates; then ρ = λ/μ, and the queue is stable if ρ < 1.",
+            "Explain it.",
+            False,
+            id="Greek",
+        ),
+        pytest.param(
+            "Ça dépend où l'élève être né: à Zürich, à Gdańsk ou à Århus.", "Explain it.", False, id="accents are Latin"
+        ),
+    ],
+)
+def test_scripts_that_the_prompt_gives_no_reason_for(text: str, prompt: str, expected: bool | None) -> None:
+    assert degenerate(text, prompt) is expected

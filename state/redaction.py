@@ -7,29 +7,29 @@ REDACTED = "<redacted>"
 
 _WORD = (
     rb"(?:api[_-]?keys?|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?keys?)?|passw(?:or)?ds?|passphrase"
-    rb"|credentials?|private[_-]?key|(?<!eos[_-])(?<!bos[_-])(?<!pad[_-])(?<!unk[_-])(?<!sep[_-])(?<!cls[_-])(?<!mask[_-])token)"
+    rb"|credentials?|(?:private|encryption|signing|licen[sc]e|watermark|master|hmac)[_-]?key|(?<!eos[_-])(?<!bos[_-])(?<!pad[_-])(?<!unk[_-])(?<!sep[_-])(?<!cls[_-])(?<!mask[_-])token)"
 )
 _NAME = _WORD + rb"(?![A-Za-z0-9_-])"
 _FLAG = (
     rb"--(?:[a-z0-9]{1,20}-){0,4}"
     rb"(?:api-key|apikey|token|secret|secret-key|password|passwd|credentials?|access-key|private-key)"
 )
-_KEPT = (
-    rb"(?!None\b|null\b|True\b|False\b|true\b|false\b|<redacted>|\$\{?[A-Z_a-z]|\*{3,}|[0-9]{1,4}(?![\w.+/-])"
-    rb"|\[?\]|\{\})"
-)
-"""Values that are no secrets: nothing, a switch, a reference to a variable, a small number, what is hidden already."""
+_KEPT_WORD = rb"(?!None\b|null\b|True\b|False\b|true\b|false\b|<redacted>|\$\{?[A-Z_a-z]|\*{3,}|\[?\]|\{\})"
+"""Values that are no secrets: nothing, a switch, a reference to a variable, what is hidden already."""
+_KEPT = _KEPT_WORD + rb"(?![0-9]{1,4}(?![\w.+/-]))"
+"""The same, and a small number, which counts tokens."""
 
 _BARE = rb"[^\s\x00'\",;&)\]}\\]+"
+_SCHEME = rb"(?:bearer|basic|token|digest|apikey|api-key|key|negotiate|ntlm|hmac[\w-]*|aws4-hmac-sha256)"
 _AUTH = rb"(?P<keep>(?:proxy-)?authorization(?:\\?['\"])?"
-_QUOTED = rb"(?P<q>\\?['\"])" + _KEPT + rb"(?:(?!(?P=q)).)+?(?=(?P=q)|\Z)"
+_QUOTED = rb"(?P<q>\\?['\"])" + _KEPT_WORD + rb"(?:(?!(?P=q)).)+?(?=(?P=q)|\Z)"
 
 _RULES: tuple[re.Pattern[bytes], ...] = tuple(
     re.compile(rule, re.IGNORECASE | re.DOTALL)
     for rule in (
         # --api-key VALUE and --api-key=VALUE; words split by spaces, NUL (/proc/PID/cmdline) or in a list
-        rb"(?P<keep>" + _FLAG + rb"(?:=|[ \t\x00]+)(?P<open>['\"]?))(?!-)" + _KEPT + _BARE,
-        rb"(?P<keep>" + _FLAG + rb"\\?['\"]\s*,\s*\\?['\"])(?!-)" + _KEPT + rb"(?:[^'\"\\])+",
+        rb"(?P<keep>" + _FLAG + rb"(?:=|[ \t\x00]+)(?P<open>['\"]?))(?!-)" + _KEPT_WORD + _BARE,
+        rb"(?P<keep>" + _FLAG + rb"\\?['\"]\s*,\s*\\?['\"])(?!-)" + _KEPT_WORD + rb"(?:[^'\"\\])+",
         # api_key='VALUE' in a repr, 'api_key': 'VALUE' in a dict, "api_key": "VALUE" in JSON
         rb"(?P<keep>" + _NAME + rb"(?:\\?['\"])?\s*[=:]\s*(?P<b>[bB]?))(?P<quoted>" + _QUOTED + rb")",
         # api_keys=['a', 'b']
@@ -39,23 +39,46 @@ _RULES: tuple[re.Pattern[bytes], ...] = tuple(
         # x-api-key: VALUE in headers and YAML
         rb"(?P<keep>" + _NAME + rb":[ \t]+)(?!['\"\[\\{])" + _KEPT + rb"(?![0-9.]+(?:\s|,|$))[^\s\x00'\",;\\]{6,}",
         # Authorization: Bearer VALUE, also as a dict or an argv word
-        _AUTH + rb"\s*[:=,]\s*(?:b?\\?['\"])?\s*(?:bearer|basic|token|digest)[ \t]+)" + _KEPT + _BARE,
-        _AUTH
-        + rb"\s*[:=]\s*(?:b?\\?['\"])?)(?!\s*(?:bearer|basic|token|digest)\b)"
-        + _KEPT
-        + rb"(?!b?['\"]|\s)"
-        + _BARE,
+        _AUTH + rb"\s*[:=,]\s*(?:b?\\?['\"])?\s*" + _SCHEME + rb"(?:[ \t]+|%20|\+))" + _KEPT + _BARE,
+        _AUTH + rb"\s*[:=]\s*(?:b?\\?['\"])?)(?!\s*" + _SCHEME + rb"\b)" + _KEPT + rb"(?!b?['\"]|\s)" + _BARE,
         rb"(?P<keep>(?<![A-Za-z])bearer[ \t]+)" + _KEPT + rb"(?=[^\s'\"]*[0-9._-])[^\s\x00'\",;\\]{8,}",
+        # ('x-api-key', 'VALUE') as headers are listed
+        rb"(?P<keep>\([bB]?\\?['\"](?:[\w-]{1,40}[_-])?"
+        + _NAME
+        + rb"\\?['\"],\s*[bB]?\\?['\"])"
+        + _KEPT
+        + rb"[^'\"\\]+",
+        # api_key = VALUE, HF_TOKEN:VALUE, DB_PASS=VALUE
+        rb"(?P<keep>(?:api_?key|secret\w*|password|access_key\w*|private_key)[ \t]+=[ \t]+)(?!['\"\[{(])"
+        + _KEPT
+        + _BARE,
+        rb"(?P<keep>(?<![\w-])(?-i:[A-Z][A-Z0-9_]{0,60}(?:TOKEN|API_KEY|SECRET|PASSWORD)):)(?!['\"\[\\{])"
+        + _KEPT
+        + _BARE,
+        rb"(?P<keep>(?<![\w-])(?-i:[A-Z][A-Z0-9_]{0,60}_(?:PASS|PWD|PASSPHRASE))=['\"]?)" + _KEPT + _BARE,
+        # cookies, and the password that curl is given
+        rb"(?P<keep>(?<![\w])(?:set-)?cookie\\?['\"]?\s*[:=]\s*[bB]?\\?['\"]?)"
+        + _KEPT
+        + rb"(?=[^\s'\"]{0,200}=)[^\r\n\x00'\"\\]+",
+        rb"(?P<keep>\bcurl\b[^\r\n]{0,400}?\s(?:-u|--user)[ =]?['\"]?[^\s:'\"]{1,80}:)" + _KEPT + _BARE,
+        # keys in PEM form, whole or cut
+        rb"(?P<keep>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)" + _KEPT + rb".+?(?=-----END|\Z)",
+        # scheme://TOKEN@host
+        rb"(?P<keep>://)" + _KEPT + rb"(?=[^\s/@:'\"\x00]*[0-9])[^\s/@:'\"\x00]{16,500}(?=@)",
         # scheme://user:VALUE@host
         rb"(?P<keep>://[^\s/:@'\"\x00]{0,200}:)" + _KEPT + rb"[^\s/@'\"\x00]{1,500}(?=@)",
         # the same where the end of the text cuts it off; a port is no secret
         rb"(?P<keep>://[^\s/:@'\"\x00]{0,200}:)" + _KEPT + rb"(?![0-9]{1,5}\Z)[^\s/@'\"\x00]{1,500}\Z",
         # keys that tell what they are by their own shape
-        rb"(?P<keep>(?<![A-Za-z0-9_]))(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,})",
+        rb"(?P<keep>(?<![A-Za-z0-9_]))(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
+        rb"|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|nvapi-[\w-]{16,}|(?-i:AIza)[\w-]{30,}|(?-i:A[KS]IA[A-Z0-9]{16})(?!\w)"
+        rb"|(?-i:eyJ)[\w-]{8,}\.(?-i:eyJ)[\w-]{8,}\.[\w-]{8,})",
     )
 )
 _HINT = re.compile(
-    rb"key|token|secret|passw|passphrase|credential|authorization|bearer|://|hf_|sk-|gh[pousr]_", re.IGNORECASE
+    rb"key|token|secret|passw|passphrase|credential|authorization|bearer|://|hf_|sk-|gh[pousr]_|_pass|_pwd|cookie|curl"
+    rb"|-----BEGIN|github_pat|glpat-|xox|nvapi-|AIza|A[KS]IA|eyJ",
+    re.IGNORECASE,
 )
 _WORDS = re.compile(rb"[^\s'\",\\]+")
 _SHORTEST = 6
@@ -105,10 +128,16 @@ def _hide(found: re.Match[bytes]) -> bytes:
 
 
 def redact_argv(words: Sequence[str]) -> tuple[str, ...]:
-    """An argv with the word behind a secret flag, and every secret inside a word, replaced."""
+    """An argv with the words behind a secret flag, and every secret inside a word, replaced.
+
+    A flag may take several values; the second and later ones are taken for values unless they are paths.
+    """
     shown: list[str] = []
+    hidden = False
     for word in words:
         flag = shown[-1] if shown else ""
-        hidden = flag.startswith("-") and "=" not in flag and is_secret_name(flag.lstrip("-").replace("-", "_"))
-        shown.append(REDACTED if hidden and not word.startswith(("-", "$")) else redact(word))
+        behind = flag.startswith("-") and "=" not in flag and is_secret_name(flag.lstrip("-").replace("-", "_"))
+        hidden = behind or (hidden and flag == REDACTED and "/" not in word)
+        hidden = hidden and not word.startswith(("-", "$"))
+        shown.append(REDACTED if hidden else redact(word))
     return tuple(shown)

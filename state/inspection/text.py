@@ -10,6 +10,8 @@ LONGEST_LINE = 32_768
 """Bytes of a line that are looked at, arguments lines aside."""
 LONGEST_ARGUMENTS = 131_072
 """Bytes of an arguments line that are looked at; the longest seen are about 19,000."""
+_COUNT = 9999
+"""A number under the name of a secret that may still be a count or an id of tokens."""
 _FEW_PARTS = 64
 _MOST_PARTS = 1000
 
@@ -60,9 +62,13 @@ def quote(text: str) -> str:
 def without_secrets(values: object, name: str = "") -> object:
     """Arguments with the values of secret fields replaced, also in nested objects and in words of an argv."""
     if isinstance(values, dict):
-        return {key: without_secrets(value, str(key)) for key, value in values.items()}
+        return {
+            key: without_secrets(value, name if is_secret_name(name) else str(key)) for key, value in values.items()
+        }
     if isinstance(values, list | tuple):
         return [without_secrets(value, name) for value in values]
     if isinstance(values, str) and values:
         return REDACTED if is_secret_name(name) else redact(values)
+    if isinstance(values, int | float) and not isinstance(values, bool) and values > _COUNT and is_secret_name(name):
+        return REDACTED
     return values

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.inspection.text import without_secrets
 from state.redaction import REDACTED, is_secret_name, redact, redact_argv, redact_bytes
 
 S = "s3cr3tVALUE99"
@@ -37,6 +38,28 @@ SECRETS = (
     ("database-url", f"postgresql+asyncpg://user:{S}@host:5432/db"),
     ("yaml", f"api_key: {S}"),
     ("password", f"'ssl_keyfile_password': '{S}'"),
+    ("header-pair-of-bytes", f"[(b'host', b'x'), (b'x-api-key', b'{S}')]"),
+    ("header-scheme", f"Authorization: ApiKey {S}"),
+    ("header-in-a-query", f"authorization=Bearer%20{S}"),
+    ("header-proxy", f"Proxy-Authorization: Basic {S}=="),
+    ("cookie", f"Cookie: session={S}; a=b"),
+    ("cookie-dict", f"'set-cookie': 'session={S}'"),
+    ("curl-user", f"curl -s -u op:{S} http://x"),
+    ("url-token", f"https://{S}0123456789@github.com/x"),
+    ("url-without-user", f"redis://:{S}@host:6379/0"),
+    ("assignment-with-spaces", f"aws_secret_access_key = {S}"),
+    ("environment-with-colon", f"HF_TOKEN:{S}"),
+    ("environment-pass", f"DB_PASS={S}"),
+    ("environment-pwd", f"MYSQL_PWD={S}"),
+    ("signing-key", f"'watermark_key': '{S}'"),
+    ("pem", f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{S}\n{S}\n-----END RSA PRIVATE KEY-----"),
+    ("pem-cut", f"-----BEGIN PRIVATE KEY-----\\nMIIE{S}"),
+    ("gitlab", f"glpat-{S}{S}"),
+    ("github-fine", f"github_pat_{S}{S}"),
+    ("slack", f"xoxb-1-{S}"),
+    ("nvidia", f"nvapi-{S}{S}"),
+    ("google", f"AIzaSy{S}{S}{S}"),
+    ("json-web-token", f"eyJhbGciOiJI.eyJ{S}.{S}"),
     ("cut-in-the-secret", f"api_key='{S}"),
 )
 
@@ -58,7 +81,7 @@ INNOCENT = (
     "speculative_token_map=None, 'speculative_token_map': '/m/hot.pt', --speculative-token-map /a/b",
     "--max-total-tokens 1000 --tokenizer-path /x", "eos_token_id=151645, bos_token='<s>', pad_token=xyz, stop_token_ids=[1, 2]",
     "sort_keys=True, key=value, monkey='x'", "http://127.0.0.1:30000/x@y", "Bearer authentication failed", "api_key=$KEY ${TOKEN}",
-    "token_to_kv_pool_allocator memory leak detected", "http_code=200", '{"api_key": null, "token": 5}',
+    "token_to_kv_pool_allocator memory leak detected", "http_code=200", "PWD=/root OLDPWD=/tmp", "ssh://git@host/x", "cookie jar is empty", "--user 1000:1000", "kv_cache_key=5", '{"api_key": null, "token": 5}',
 )  # fmt: skip
 
 
@@ -112,3 +135,36 @@ def test_an_argv_hides_the_word_behind_the_flag() -> None:
 )
 def test_a_password_in_a_url_that_is_cut_off_is_hidden(text: str, shown: str) -> None:
     assert redact(text) == shown
+
+
+@pytest.mark.parametrize("key", ["1234", "x", "0"])
+def test_a_short_key_is_a_key(key: str) -> None:
+    assert redact(f"--api-key {key} --port 1") == f"--api-key {REDACTED} --port 1"
+    assert redact(f"api_key='{key}', tp_size=2") == f"api_key='{REDACTED}', tp_size=2"
+
+
+def test_all_values_of_a_flag_are_hidden() -> None:
+    assert redact_argv(("vllm", "serve", "--api-key", S, f"{S}2", "/m")) == (
+        "vllm",
+        "serve",
+        "--api-key",
+        REDACTED,
+        REDACTED,
+        "/m",
+    )
+
+
+def test_an_access_key_id_of_a_cloud_is_hidden() -> None:
+    assert redact("AKIAIOSFODNN7EXAMPLE") == REDACTED
+
+
+def test_what_is_kept_under_the_name_of_a_secret_is_hidden_whatever_it_is() -> None:
+    kept = without_secrets(
+        {"api_key": {"a": S, "b": [S]}, "admin_api_key": 12345678, "token": 5, "eos_token_id": 151645}
+    )
+    assert kept == {
+        "api_key": {"a": REDACTED, "b": [REDACTED]},
+        "admin_api_key": REDACTED,
+        "token": 5,
+        "eos_token_id": 151645,
+    }

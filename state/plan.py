@@ -23,6 +23,7 @@ from state.steps import (
     StopService,
 )
 from state.target import Target, started_by
+from state.traffic import Traffic
 
 
 class Plan(Value):
@@ -42,6 +43,7 @@ class Plan(Value):
     unchanged: str = ""
     target: Target
     claims: tuple[Claim, ...]
+    traffic: Traffic = Traffic()
     undecidable: tuple[Undecidable, ...] = ()
     previous: Target | None = None
     previous_claims: tuple[Claim, ...] = ()

@@ -7,12 +7,13 @@ from state.claims import Claim
 from state.engines.engine import Engine
 from state.engines.rendering import rendering_for, served_model
 from state.errors import Refused
-from state.manifest.model import AcceptLengthSpec, ClaimSpec
 from state.observation import Observation
 from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
 from state.redaction import REDACTED, is_secret_name, redact_bytes
 from state.revision import Revision
+from state.stated_claims import manifest_claims
 from state.target import Target, started_by
+from state.traffic import compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,14 @@ def make_plan(
     last_proven: Revision | None,
     port: int,
 ) -> Plan:
-    """The plan from `observed` to `revision`. Raises Refused for claims that this release cannot decide."""
+    """The plan from `observed` to `revision`. Raises Refused for claims that nothing could ever decide."""
     target = target_of(revision, installed)
     previous = previous_target(revision, observed, installed, last_proven)
     steps = steps_between(revision, observed, port)
     reason = restart_reason(revision, observed)
+    stated = manifest_claims(revision.claims, revision.traffic)
+    if steps and not (previous is not None and observed.unit.active):
+        _refuse_comparisons(stated, revision, observed)
     return Plan(
         service=revision.service,
         revision=revision.digest,
@@ -44,13 +48,25 @@ def make_plan(
         changes=describe(steps, reason),
         unchanged="" if steps else _unchanged(revision, observed),
         target=target,
-        claims=(*engine.derive(target), *manifest_claims(revision.claims)),
+        claims=(*engine.derive(target), *stated),
+        traffic=revision.traffic,
         undecidable=engine.undecidable(target),
         previous=previous,
         previous_claims=engine.derive(previous) if previous else (),
         previous_good=previous is not None and observed.unit.active,
         gpus=tuple(move.address for move in driver_moves(revision, observed)),
     )
+
+
+def _refuse_comparisons(stated: Sequence[Claim], revision: Revision, observed: Observation) -> None:
+    """What compares with a service that does not run stays open for ever, and would be rolled back for nothing."""
+    doomed = [c.name for c in compared(stated) if (c.doubt or revision.policy.inconclusive) == "rollback"]
+    if doomed:
+        raise Refused(
+            f"{', '.join(doomed)}: nothing to compare with, since {observed.unit.name} is "
+            f"{observed.unit.active_state or 'not loaded'}",
+            hint="claim a figure of its own instead of a change, or say `inconclusive: accept`",
+        )
 
 
 def target_of(revision: Revision, installed: Installed) -> Target:
@@ -106,36 +122,6 @@ def _as_recorded(argv: tuple[str, ...]) -> tuple[str, ...]:
     """An argv that was found running, as its evidence is kept: a plan is stored, and nothing stored holds a secret."""
     kept = redact_bytes(b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in argv))
     return tuple(word.decode("utf-8", "replace") for word in kept.split(b"\0")[:-1])
-
-
-def manifest_claims(specs: Sequence[ClaimSpec]) -> tuple[Claim, ...]:
-    """The claims that the manifest states. Raises Refused for one that cannot be decided yet."""
-    return tuple(_manifest_claim(index, spec) for index, spec in enumerate(specs))
-
-
-def _manifest_claim(index: int, spec: ClaimSpec) -> Claim:
-    if not isinstance(spec, AcceptLengthSpec):
-        raise Refused(
-            f"claims[{index}]: `{spec.claim}` cannot be decided by this release, so it could never be held",
-            hint="take it out of the manifest; accept-length can be claimed",
-        )
-    return Claim(
-        name=spec.claim,
-        plane="speculation",
-        statement=f"accept length is at least {spec.at_least:g} ({spec.confidence:.0%} sure)",
-        metric="requests.accept_length",
-        relation="at-least",
-        expected=spec.at_least,
-        confidence=spec.confidence,
-        minimum_sample=MINIMUM_REQUESTS,
-        deadline_s=spec.within,
-        source="meta_info of /generate",
-        remedy="drafts are accepted, but fewer than claimed: try fewer steps, or a draft trained for this model",
-    )
-
-
-MINIMUM_REQUESTS = 6
-"""Requests below which no level of acceptance is claimed as known: one request proves the mechanism, not the tuning."""
 
 
 def _unchanged(revision: Revision, observed: Observation) -> str:

@@ -6,10 +6,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from state.canonical import digest_of, sha256_hex
+from state.claims import Doubt
 from state.engines.rendering import rendering_for
 from state.errors import UsageInvalid
-from state.manifest.model import ClaimSpec, Manifest, UnitSpec
+from state.manifest.claim_specs import ClaimSpec
+from state.manifest.model import Manifest, UnitSpec
 from state.model import Value
+from state.traffic import Traffic, resolved
 from state.unit_file import ServiceUnit, render_unit
 
 UNIT_FOLDER = "/etc/systemd/system"
@@ -43,7 +46,7 @@ class StopPolicy(Value):
 
 
 class Policy(Value):
-    """What follows from doubt; how long to soak, until the host heals itself, and how often a step is tried."""
+    """What follows from doubt; how long to soak, until the host heals itself, and how often a step is tried.
 
     inconclusive: Literal["rollback", "hold", "accept"] = "rollback"
     soak_s: float = 0.0
@@ -81,8 +84,9 @@ class Revision(Value):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of what reaches the hosts: service, unit, files, argv, environment, secrets'
+    traffic: Traffic = Traffic()
         paths, drivers, and the names of the hosts. How it is proven and what follows (endpoint, expected version,
-        claims, policy, drain, readiness) does not count, since changing these changes no host."""
+        claims, traffic, policy, drain, readiness) does not count, since changing these changes no host."""
         return digest_of(self.model_dump(mode="json", include=_COUNTED))
 
     @property
@@ -125,6 +129,7 @@ def render(manifest: Manifest) -> Revision:
         ),
     )
 
+        traffic=resolved(manifest.traffic),
 
 def _unit_file(service: str, unit: UnitSpec, argv: tuple[str, ...]) -> FileContent:
     text = render_unit(

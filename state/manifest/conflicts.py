@@ -33,6 +33,7 @@ def conflicts(raw: Mapping[str, Any]) -> list[Conflict]:
         *_environment(_mapping(unit.get("environment"))),
         *_addresses(_mapping(gpus.get("drivers"))),
         *_engine(engine),
+        *_claims(_sequence(raw.get("claims"))),
     ]
 
 
@@ -70,6 +71,22 @@ def _addresses(drivers: Mapping[str, Any]) -> Iterator[Conflict]:
                     f"{show(known)} is listed under {show(seen[known])} already; expected each GPU once",
                 )
             seen.setdefault(known, driver)
+
+
+def _claims(claims: Sequence[Any]) -> Iterator[Conflict]:
+    """Two claims of one name would be one verdict."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for index, claim in enumerate(map(_mapping, claims)):
+        bound = claim.get("at_least", claim.get("at_most"))
+        change = isinstance(bound, str) and bound.endswith("%") and bound[:1] in ("+", "-")
+        for level in _sequence(claim.get("concurrency", (1,))):
+            key = (claim.get("claim"), change, level)
+            if isinstance(level, int) and isinstance(key[0], str) and seen.setdefault(key, index) != index:
+                before = f"claims[{seen[key]}]"
+                yield Conflict(
+                    ("claims", index),
+                    f"claims {key[0]} at concurrency {level} as {before} does; expected each kind once at each level",
+                )
 
 
 def _known_address(address: Any) -> str | None:

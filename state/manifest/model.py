@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StringConstraints, model_validator
 
+from state.manifest.claim_specs import ClaimSpec, Seconds, TrafficSpec
 from state.manifest.conflicts import conflicts
 from state.manifest.quantities import (
     check_argument,
@@ -11,8 +12,6 @@ from state.manifest.quantities import (
     check_limit,
     mistake,
     parse_address,
-    parse_change,
-    parse_duration,
     parse_endpoint,
     parse_path,
     parse_pci_address,
@@ -20,8 +19,6 @@ from state.manifest.quantities import (
 from state.manifest.words import ArgumentName, CronLine, Limit, Name, UnitName, UserName, VariableName
 from state.model import Value
 
-Seconds = Annotated[float, BeforeValidator(parse_duration)]
-Change = Annotated[float, BeforeValidator(parse_change)]
 PciAddress = Annotated[str, BeforeValidator(parse_pci_address)]
 AbsolutePath = Annotated[str, BeforeValidator(parse_path)]
 _PROSE = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\\\s\x00-\x1f\x7f])?$"
@@ -113,24 +110,8 @@ class ReadinessSpec(Value):
 class AcceptLengthSpec(Value):
     """Tokens for each verify step of speculative decoding, the bonus token included."""
 
-    claim: Literal["accept-length"] = "accept-length"
-    at_least: float = Field(ge=1.0, allow_inf_nan=False, description="a number from 1 up")
-    confidence: float = Field(0.95, ge=0.5, lt=1.0, description="a number from 0.5 to below 1")
-    within: Seconds = Field(180.0, description="a duration such as 3m")
-
-
-class ThroughputSpec(Value):
-    """Output tokens a second against the service as it was before, on the same prompts."""
-
-    claim: Literal["throughput"] = "throughput"
-    against: Literal["baseline"] = Field("baseline", description="`baseline`")
-    at_least: Change = Field(description="a change such as +12% or -5%")
-    concurrency: tuple[Annotated[StrictInt, Field(ge=1, le=4096)], ...] = Field(
-        (1,), min_length=1, description="a list of whole numbers from 1 up"
-    )
-
-
-ClaimSpec = Annotated[AcceptLengthSpec | ThroughputSpec, Field(discriminator="claim")]
+    deadline: Seconds = Field(7200.0, ge=1.0, le=604_800.0, description="a duration from 1s to 7d, such as 2h")
+    default: Literal["rollback", "accept"] = Field("rollback", description="`rollback` or `accept`")
 
 
 class PolicySpec(Value):
@@ -162,7 +143,8 @@ class Manifest(Value):
     gpus: GpuSpec | None = Field(None, description="a mapping of host and drivers")
     readiness: ReadinessSpec = Field(ReadinessSpec(), description="a mapping of timeout")
     claims: tuple[ClaimSpec, ...] = Field((), description="a list of claims, each a mapping with `claim`")
-    policy: PolicySpec = Field(PolicySpec(), description="a mapping of inconclusive, soak, timer and attempts")
+    traffic: TrafficSpec = Field(TrafficSpec(), description="a mapping of prompts, tokens, budget and rate")
+    policy: PolicySpec = Field(PolicySpec(), description="a mapping of inconclusive, hold, soak, timer and attempts")
     schedule: tuple[ScheduleSpec, ...] = Field((), description="a list of mappings of cron and revision")
 
     @model_validator(mode="after")

@@ -58,6 +58,47 @@ def parse_change(value: Any) -> float:
     raise mistake(f"{show(value)} is no change in per cent; expected one such as +12% or -5%")
 
 
+def parse_share(value: Any) -> float:
+    """A share above 0 as a ratio from `95%` (0.95); a float is taken as the ratio itself."""
+    ratio = value if isinstance(value, float) else None
+    if isinstance(value, str) and re.fullmatch(r"\d+(?:\.\d+)?%", value):
+        ratio = round(float(value[:-1]) / 100, 8)
+    if ratio is not None and 0 < ratio <= 1:
+        return ratio
+    raise mistake(f"{show(value)} is no share in per cent; expected one such as 95%")
+
+
+def parse_length(value: Any) -> float | str:
+    """An accept length from 1 up, or a change such as `-5%`, which stays text."""
+    return _bound(value, 1.0, "is no accept length; expected a number from 1 up, or a change such as -5%")
+
+
+def parse_speed(value: Any) -> float | str:
+    """Tokens a second above 0, or a change such as `+12%`, which stays text."""
+    return _bound(
+        value, 1e-6, "is no throughput; expected a change such as +12%, or a number of tokens a second above 0"
+    )
+
+
+def parse_latency(value: Any) -> float | str:
+    """Seconds above 0 from a duration, or a change such as `+10%`, which stays text."""
+    if not (isinstance(value, str) and _PERCENT.fullmatch(value)):
+        value = parse_duration(value)
+    return _bound(value, 1e-6, "is no latency; expected a change such as +10%, or a duration such as 800ms")
+
+
+def _bound(value: Any, least: float, sentence: str) -> float | str:
+    if isinstance(value, str) and _PERCENT.fullmatch(value):
+        if parse_change(value) <= -1:
+            raise mistake(f"{show(value)} is a change to nothing; expected one above -100%")
+        if value[0].isdigit():
+            raise mistake(f"{show(value)} has no sign; expected +{value} or -{value}, which is a change")
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value < 1e9:
+        return float(value)
+    raise mistake(f"{show(value)} {sentence}")
+
+
 def parse_pci_address(value: Any) -> str:
     """A PCI function as `dddd:bb:dd.f`, lower case; the domain may be left out or have nvidia-smi's eight digits."""
     match = _PCI.fullmatch(value.lower()) if isinstance(value, str) else None

@@ -113,12 +113,6 @@ APPLIED = [
         "use `rollback`",
         id="hold-has-nobody-to-ask",
     ),
-    pytest.param(
-        asked(claims=[{"claim": "throughput", "against": "baseline", "at_least": "+12%", "concurrency": [1]}]),
-        "throughput",
-        "",
-        id="a-claim-that-cannot-be-decided",
-    ),
 ]
 
 

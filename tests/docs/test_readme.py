@@ -5,7 +5,8 @@ from pathlib import Path
 
 from state.engines.engine import engine_for
 from state.manifest.load import load_manifest
-from state.planning import Installed, manifest_claims, target_of
+from state.planning import Installed, target_of
+from state.stated_claims import manifest_claims
 from state.revision import render
 
 README = Path(__file__).parents[2] / "README.md"

@@ -226,13 +226,12 @@ def test_a_policy_that_this_release_lacks_is_refused_before_anything_is_recorded
     run()
 
 
-def test_a_claim_that_cannot_be_decided_is_refused_by_the_plan() -> None:
+def test_a_change_against_a_service_that_is_down_is_refused_by_the_plan() -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal() as stage:
-            claim = {"claim": "throughput", "against": "baseline", "at_least": "+12%", "concurrency": [1]}
-            ended = await stage.roll_out(claims=[claim])
-            refused(ended, "throughput")
+        async with rehearsal(started=False) as stage:
+            ended = await stage.roll_out(claims=[{"claim": "throughput", "at_least": "+12%"}])
+            refused(ended, "throughput-change-1: nothing to compare with")
             assert not ended.leased
 
     run()

@@ -10,8 +10,16 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from state.errors import ManifestInvalid
+from state.manifest.claim_specs import (
+    AcceptLengthSpec,
+    AnswersSpec,
+    FirstTokenSpec,
+    GoodputSpec,
+    InterTokenSpec,
+    ThroughputSpec,
+)
 from state.manifest.load import load_manifest
-from state.manifest.model import AcceptLengthSpec, Manifest, ThroughputSpec
+from state.manifest.model import Manifest
 from state.manifest.quantities import parse_change, parse_duration, parse_path, parse_pci_address
 
 ROOT = Path(__file__).parents[2]
@@ -71,10 +79,15 @@ def test_the_example_means_what_it_says() -> None:
     manifest = load_manifest(EXAMPLE.read_text(), "example.yaml")
     assert manifest.unit.stop.drain == 60
     assert manifest.readiness.timeout == 600
-    assert manifest.claims == (
-        AcceptLengthSpec(at_least=2.0, confidence=0.95, within=180.0),
-        ThroughputSpec(at_least=0.12, concurrency=(1, 8, 32)),
-    )
+    length, throughput, first, inter, goodput, answers = manifest.claims
+    assert length == AcceptLengthSpec(at_least=2.0, confidence=0.95, within=180.0, inconclusive="hold")
+    assert throughput == ThroughputSpec(against="baseline", at_least="+12%", concurrency=(1, 8, 32))
+    assert first == FirstTokenSpec(at_most=0.8, concurrency=(8,))
+    assert inter == InterTokenSpec(at_most="+10%", concurrency=(8,))
+    assert goodput == GoodputSpec(at_least=0.95, first_token=2.0, inter_token=0.05, concurrency=(8,))
+    assert isinstance(answers, AnswersSpec)
+    assert answers.questions[0].matches == r"\b144\b"
+    assert (manifest.traffic.tokens, manifest.traffic.budget, manifest.traffic.rate) == (256, 180, 8)
     assert manifest.policy.timer == 300
     assert manifest.gpus is not None
     assert manifest.gpus.drivers["nvidia"][1] == "0000:11:00.0"
@@ -194,8 +207,78 @@ gpus:
         pytest.param({"claims": [{"claim": "acept-length"}]}, "did you mean `accept-length`?", id="an-unknown-claim"),
         pytest.param({"claims": [{"at_least": 2}]}, "claims[0]: names no claim", id="a-claim-without-a-name"),
         pytest.param(
-            {"claims": [{"claim": "throughput", "at_least": 12}]}, "no change in per cent", id="a-bare-change"
+            {"claims": [{"claim": "throughput", "at_least": "12%"}]}, "expected +12% or -12%", id="a-bare-change"
         ),
+        pytest.param(
+            {"claims": [{"claim": "throughput", "at_least": "fast"}]},
+            "is no throughput; expected",
+            id="a-word-as-speed",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "throughput", "at_least": "-100%"}]}, "a change to nothing", id="a-change-to-nothing"
+        ),
+        pytest.param(
+            {"claims": [{"claim": "throughput", "at_least": 900, "concurrency": [8, 8]}]},
+            "names a concurrency twice",
+            id="a-level-twice",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "throughput", "at_least": 900, "concurrency": [5000]}]},
+            "from 1 to 4096",
+            id="too-many-at-once",
+        ),
+        pytest.param(
+            {
+                "claims": [
+                    {"claim": "throughput", "at_least": "+12%", "concurrency": [1, 8]},
+                    {"claim": "throughput", "at_least": "+20%", "concurrency": [8]},
+                ]
+            },
+            "claims[1]: claims throughput at concurrency 8 as claims[0] does",
+            id="one-verdict-asked-for-twice",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "time-to-first-token", "at_most": "soon"}]},
+            "no duration; expected one such as 90s",
+            id="a-word-as-latency",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "inter-token-latency", "at_most": "0s"}]}, "is no latency", id="no-latency-at-all"
+        ),
+        pytest.param(
+            {"claims": [{"claim": "goodput", "at_least": 95, "first_token": "2s", "inter_token": "50ms"}]},
+            "no share in per cent; expected one such as 95%",
+            id="a-share-as-a-bare-number",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "goodput", "at_least": "95%", "first_token": "2s"}]},
+            "claims[0].inter_token: is missing; expected a duration such as 50ms",
+            id="goodput-without-a-bound",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "answers", "at_least": "90%", "questions": [{"prompt": "2 + 2?", "matches": "4("}]}]},
+            "claims[0].questions[0].matches: `4(` is no regular expression",
+            id="a-broken-pattern",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "answers", "at_least": "90%", "questions": [{"prompt": "2 + 2?", "matches": ".*"}]}]},
+            "matches an empty answer",
+            id="a-pattern-that-every-answer-matches",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "accept-length", "at_least": 2, "within": "7h"}]},
+            "claims[0].within: `7h` does not fit; expected a duration of up to 6h",
+            id="a-claim-that-takes-all-day",
+        ),
+        pytest.param(
+            {"claims": [{"claim": "accept-length", "at_least": 2, "inconclusive": "ask"}]},
+            "expected `rollback`, `hold` or `accept`",
+            id="a-claim-of-unknown-policy",
+        ),
+        pytest.param({"traffic": {"prompts": ["  "]}}, "traffic.prompts[0]: `  ` asks nothing", id="an-empty-prompt"),
+        pytest.param({"traffic": {"tokens": 4}}, "from 8 to 16384", id="too-few-tokens"),
+        pytest.param({"traffic": {"rate": 0}}, "above 0 and up to 1000", id="no-request-ever"),
+        pytest.param({"traffic": {"budget": "1d"}}, "a duration of up to 6h", id="a-budget-of-a-day"),
         pytest.param(
             {"claims": [{"claim": "accept-length", "at_least": 0.5}]}, "a number from 1 up", id="too-short-to-be"
         ),

@@ -9,13 +9,26 @@ from state.claims import Claim
 from state.engines.sglang.claims import derive, hybrid, ranks, speculative
 from state.engines.sglang.verification import ENGINE
 from state.errors import Refused
-from state.manifest.model import AcceptLengthSpec, ThroughputSpec
+from state.manifest.claim_specs import (
+    AcceptLengthSpec,
+    AnswersSpec,
+    ClaimSpec,
+    FirstTokenSpec,
+    GoodputSpec,
+    InterTokenSpec,
+    ThroughputSpec,
+)
 from state.observation import Observation
 from state.plan import Plan
-from state.planning import MINIMUM_REQUESTS, Installed, make_plan, manifest_claims, previous_target
+from state.planning import Installed, make_plan, previous_target
 from state.revision import Revision
+from state.stated_claims import MINIMUM_REQUESTS, manifest_claims
+from state.traffic import Traffic
 
 INSTALLED = Installed("0.5.23", {"/m": ("Qwen3_5MoeForConditionalGeneration",)})
+
+
+DOWN = OLD.model_copy(update={"unit": unit(active_state="inactive"), "argv": None})
 
 
 def made(observed: Observation = OLD, proven: Revision | None = None, **changes: Any) -> Plan:
@@ -52,9 +65,65 @@ def test_a_stated_level_needs_its_sample() -> None:
     assert claim.minimum_sample == MINIMUM_REQUESTS
 
 
-def test_a_claim_that_could_never_be_held_is_refused() -> None:
-    with pytest.raises(Refused, match=r"claims\[1\]: `throughput` cannot be decided"):
-        manifest_claims([AcceptLengthSpec(at_least=2.0), ThroughputSpec(at_least=12.0)])
+def test_a_change_is_refused_where_nothing_runs_to_compare_with() -> None:
+    stated = (ThroughputSpec(at_least="+12%"), ThroughputSpec(at_least=900.0, concurrency=(8,)))
+    with pytest.raises(Refused, match=r"^throughput-change-1: nothing to compare with, since .* is inactive"):
+        made(DOWN, claims=stated)
+    assert made(DOWN, claims=stated[1:]).claims[-1].name == "throughput-8"
+    accepted = (stated[0].model_copy(update={"inconclusive": "accept"}),)
+    assert made(DOWN, claims=accepted).claims[-1].doubt == "accept"
+
+
+STATED = [
+    pytest.param(
+        ThroughputSpec(at_least="+12%", concurrency=(1, 8)),
+        [
+            ("throughput-change-1", "load.throughput.1", "change", "at-least", 0.12),
+            ("throughput-change-8", "load.throughput.8", "change", "at-least", 0.12),
+        ],
+        id="a-gain-at-two-levels",
+    ),
+    pytest.param(
+        ThroughputSpec(at_least=900.0), [("throughput-1", "load.throughput.1", "mean", "at-least", 900.0)], id="a-speed"
+    ),
+    pytest.param(
+        FirstTokenSpec(at_most="+10%", concurrency=(8,)),
+        [("time-to-first-token-change-8", "load.first_token.8", "change", "at-most", 0.1)],
+        id="a-first-token-no-later",
+    ),
+    pytest.param(
+        InterTokenSpec(at_most=0.05),
+        [("inter-token-latency-1", "load.inter_token.1", "mean", "at-most", 0.05)],
+        id="a-bound-between-tokens",
+    ),
+    pytest.param(
+        GoodputSpec(at_least=0.95, first_token=2.0, inter_token=0.05, concurrency=(8,)),
+        [("goodput-8", "load.goodput.8", "proportion", "at-least", 0.95)],
+        id="goodput",
+    ),
+    pytest.param(
+        AcceptLengthSpec(at_least="-5%"),
+        [("accept-length-change", "generations.accept_length", "change", "at-least", -0.05)],
+        id="an-accept-length-no-lower",
+    ),
+    pytest.param(
+        AnswersSpec(at_least=0.9, concurrency=(2,)),
+        [("answers-2", "quiz.right.2", "proportion", "at-least", 0.9)],
+        id="answers-two-at-a-time",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "wanted"), STATED)
+def test_a_claim_of_the_manifest_is_one_verdict_at_each_level(spec: ClaimSpec, wanted: list[tuple[Any, ...]]) -> None:
+    claims = manifest_claims([spec], Traffic(budget_s=90.0))
+    assert [(c.name, c.metric, c.estimator, c.relation, c.expected) for c in claims] == wanted
+    assert {c.deadline_s for c in claims} == {90.0}, "the budget of the traffic"
+    assert all(Claim.model_validate(c.as_json()) == c for c in claims)
+
+
+def test_the_traffic_is_hashed_into_the_plan() -> None:
+    assert made(traffic=Traffic(tokens=64)).digest != made().digest
 
 
 @pytest.mark.parametrize(

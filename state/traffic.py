@@ -1,0 +1,76 @@
+"""Our own requests: which prompts, how long, for how many seconds, and what the claims ask them for.
+
+Nothing may flatter one side of a comparison. Both sides get the same prompts in the same order, and each request begins
+with words of its own, the same on both sides, so that no prefix cache helps a prompt that was asked before.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from state.claims import Claim
+from state.manifest.claim_specs import TrafficSpec
+from state.model import Value
+from state.sampling import BUDGET_S
+from state.smoke import LONG_PROMPTS, QUESTIONS, Question
+
+LOAD, QUIZ, GENERATIONS = "load", "quiz", "generations"
+"""Evidence: passes of requests under load, answers to the questions of a claim, long generations."""
+
+BASELINE = "baseline-"
+"""Before the name of evidence that was taken of the service as it was before."""
+
+BASELINE_PASSES = 8
+"""Measured passes of the old service at each level, which is gone afterwards: their spread is the noise floor."""
+
+
+class Traffic(Value):
+    """Prompts in the order of asking, tokens for each, seconds that a claim without a deadline may take, and requests
+    started a second at most (None: as many as the concurrency lets)."""
+
+    prompts: tuple[str, ...] = LONG_PROMPTS
+    tokens: int = 256
+    budget_s: float = BUDGET_S
+    rate: float | None = None
+
+    def prompt(self, salt: str, pass_: str, index: int) -> str:
+        """Request `index` of a pass: salted by the rollout, numbered by pass and place, so no two begin alike."""
+        return f"[{salt} {pass_}.{index}] {self.prompts[index % len(self.prompts)]}"
+
+
+def resolved(spec: TrafficSpec) -> Traffic:
+    """What the manifest's traffic stands for."""
+    return Traffic(prompts=spec.prompts or LONG_PROMPTS, tokens=spec.tokens, budget_s=spec.budget, rate=spec.rate)
+
+
+def levels(claims: Iterable[Claim], item: str = LOAD) -> tuple[int, ...]:
+    """Numbers of requests at once that the claims are about, by the evidence they need, in rising order."""
+    return tuple(sorted({int(c.conditions["concurrency"]) for c in claims if _needs(c, item)}))
+
+
+def compared(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims that are about a change against the service as it was before."""
+    return tuple(claim for claim in claims if claim.estimator == "change")
+
+
+def seconds(claims: Iterable[Claim], traffic: Traffic) -> float:
+    """Seconds of traffic for the most patient of the claims."""
+    return max((c.deadline_s or traffic.budget_s for c in claims), default=traffic.budget_s)
+
+
+def questions(claim: Claim) -> tuple[Question, ...]:
+    """The questions of a claim about answers; the built-in ones where it names none."""
+    named: Sequence[dict[str, str]] = claim.conditions.get("questions") or ()
+    return tuple(Question(one["prompt"], one["matches"]) for one in named) or QUESTIONS
+
+
+def quizzes(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims whose evidence is questions of their own."""
+    return tuple(claim for claim in claims if _needs(claim, QUIZ))
+
+
+def requests_in_pass(concurrency: int) -> int:
+    """Two for each place, so that every place is taken again while the others go on; at least four."""
+    return max(4, 2 * concurrency)
+
+
+def _needs(claim: Claim, item: str) -> bool:
+    return claim.metric.partition(".")[0] == item and "concurrency" in claim.conditions

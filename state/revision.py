@@ -48,7 +48,12 @@ class StopPolicy(Value):
 class Policy(Value):
     """What follows from doubt; how long to soak, until the host heals itself, and how often a step is tried.
 
-    inconclusive: Literal["rollback", "hold", "accept"] = "rollback"
+    `hold_deadline_s` is how long a person is waited for under `hold`, `hold_default` what follows when nobody answers.
+    """
+
+    inconclusive: Doubt = "rollback"
+    hold_deadline_s: float = 7200.0
+    hold_default: Literal["rollback", "accept"] = "rollback"
     soak_s: float = 0.0
     timer_s: float = 300.0
     attempts: int = 3
@@ -79,12 +84,12 @@ class Revision(Value):
     stop: StopPolicy = StopPolicy()
     readiness_timeout_s: float = 600.0
     claims: tuple[ClaimSpec, ...] = ()
+    traffic: Traffic = Traffic()
     policy: Policy = Policy()
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of what reaches the hosts: service, unit, files, argv, environment, secrets'
-    traffic: Traffic = Traffic()
         paths, drivers, and the names of the hosts. How it is proven and what follows (endpoint, expected version,
         claims, traffic, policy, drain, readiness) does not count, since changing these changes no host."""
         return digest_of(self.model_dump(mode="json", include=_COUNTED))
@@ -124,12 +129,17 @@ def render(manifest: Manifest) -> Revision:
         stop=StopPolicy(drain_s=unit.stop.drain, timeout_s=unit.stop.timeout, leftovers=unit.stop.leftovers),
         readiness_timeout_s=manifest.readiness.timeout,
         claims=manifest.claims,
+        traffic=resolved(manifest.traffic),
         policy=Policy(
-            inconclusive=policy.inconclusive, soak_s=policy.soak, timer_s=policy.timer, attempts=policy.attempts
+            inconclusive=policy.inconclusive,
+            hold_deadline_s=policy.hold.deadline,
+            hold_default=policy.hold.default,
+            soak_s=policy.soak,
+            timer_s=policy.timer,
+            attempts=policy.attempts,
         ),
     )
 
-        traffic=resolved(manifest.traffic),
 
 def _unit_file(service: str, unit: UnitSpec, argv: tuple[str, ...]) -> FileContent:
     text = render_unit(

@@ -107,8 +107,8 @@ class ReadinessSpec(Value):
     timeout: Seconds = Field(600.0, description="a duration such as 10m")
 
 
-class AcceptLengthSpec(Value):
-    """Tokens for each verify step of speculative decoding, the bonus token included."""
+class HoldSpec(Value):
+    """How long a person is waited for, and what follows when nobody answers."""
 
     deadline: Seconds = Field(7200.0, ge=1.0, le=604_800.0, description="a duration from 1s to 7d, such as 2h")
     default: Literal["rollback", "accept"] = Field("rollback", description="`rollback` or `accept`")
@@ -120,6 +120,7 @@ class PolicySpec(Value):
     inconclusive: Literal["rollback", "hold", "accept"] = Field(
         "rollback", description="`rollback`, `hold` or `accept`"
     )
+    hold: HoldSpec = Field(HoldSpec(), description="a mapping of deadline and default")
     soak: Seconds = Field(0.0, description="a duration such as 2m")
     timer: Seconds = Field(300.0, ge=10.0, description="a duration of at least 10s, such as 5m")
     attempts: StrictInt = Field(3, ge=1, le=10, description="a whole number from 1 to 10")

@@ -152,7 +152,7 @@ def _words(tables: FlagTables, name: str, value: ArgumentValue) -> tuple[str, ..
     if isinstance(value, bool):
         negated = (f"--no-{name.replace('_', '-')}",) if name in tables.negatable else ()
         return (flag,) if value else negated
-    value = _object(value) if name in tables.objects else value
+    value = object_of(value) if name in tables.objects else value
     words = [_text(word) for word in _listed(value)]
     if len(words) == 1 and words[0].startswith("-"):
         return (f"{flag}={words[0]}",)
@@ -172,7 +172,7 @@ def json_text(value: Mapping[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _object(value: ArgumentValue) -> ArgumentValue:
+def object_of(value: ArgumentValue) -> ArgumentValue:
     """The mapping that a text of JSON stands for; anything else as it is."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
@@ -189,7 +189,7 @@ def _value(tables: FlagTables, name: str, values: Sequence[str]) -> ArgumentValu
     if not values:
         return True
     if name in tables.objects and len(values) == 1:
-        return _object(values[0])
+        return object_of(values[0])
     typed = [word if name in tables.text else _typed(word) for word in values]
     if name in tables.bare:
         return True

@@ -25,7 +25,8 @@ _PROSE = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\\\s\x00-\x1f\x7f])?$"
 OneLine = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
 Word = StrictInt | StrictFloat | str
 ArgumentValue = Annotated[
-    StrictBool | StrictInt | StrictFloat | str | tuple[Word, ...] | None, BeforeValidator(check_argument)
+    StrictBool | StrictInt | StrictFloat | str | tuple[Word, ...] | dict[str, Any] | None,
+    BeforeValidator(check_argument),
 ]
 LimitValue = Annotated[StrictInt | str, BeforeValidator(check_limit)]
 
@@ -82,7 +83,8 @@ class EngineSpec(Value):
     command: tuple[OneLine, ...] = Field(min_length=1, description="a list of words, the first an absolute path")
     endpoint: Annotated[str, BeforeValidator(parse_endpoint)] = Field(description="http://HOST:PORT")
     arguments: dict[ArgumentName, ArgumentValue] = Field(
-        {}, description="the engine's own names with a number, text, a list of these, true, false or null"
+        {},
+        description="the engine's own names with a number, text, a list or a mapping of these, true, false or null",
     )
     version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\w+)+$")] | None = Field(
         None, description='a version in quotes, such as "0.5.23"'

@@ -144,9 +144,9 @@ def parse_endpoint(value: Any) -> str:
 
 
 def check_argument(value: Any) -> Any:
-    """An engine argument: a scalar on one line, or a list of one or more words."""
+    """An engine argument: a scalar on one line, a list of one or more words, or a mapping that becomes JSON."""
     if isinstance(value, dict):
-        raise mistake("is a mapping; expected the JSON as text in single quotes, as the engine takes it")
+        return _check_object(value)
     if not isinstance(value, (list, tuple)):
         return _check_scalar(value)
     if not value:
@@ -157,6 +157,22 @@ def check_argument(value: Any) -> Any:
         if isinstance(word, str) and word.startswith("-"):
             raise mistake(f"has {show(word)} in its list, which the engine would take for a flag; expected plain words")
         _check_scalar(word)
+    return value
+
+
+def _check_object(value: Any) -> Any:
+    """What JSON can hold, with keys that are text, and no control character in any of it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise mistake(f"has the key {show(key)} in a mapping; expected keys that are text")
+            _check_scalar(key)
+            _check_object(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _check_object(item)
+    else:
+        _check_scalar(value)
     return value
 
 

@@ -168,7 +168,9 @@ gpus:
         pytest.param({"unit": {"restart": False}}, 'expected "no" (in quotes)', id="restart-no-without-quotes"),
         pytest.param({"unit": {"working_directory": "~"}}, "is no absolute path", id="a-home-as-folder"),
         pytest.param({"engine": {"kind": "sglan"}}, "expected `sglang`", id="an-unknown-engine"),
-        pytest.param({"engine": {"kind": "vllm"}}, "not rolled out by this release", id="an-engine-without-rendering"),
+        pytest.param(
+            {"engine": {"kind": "llamacpp"}}, "not rolled out by this release", id="an-engine-without-rendering"
+        ),
         pytest.param({"engine": {"command": []}}, "engine.command: is empty", id="no-command"),
         pytest.param({"engine": {"command": ["python"]}}, "no plain absolute path", id="a-program-without-its-path"),
         pytest.param(
@@ -182,7 +184,7 @@ gpus:
             {"engine": {"arguments": {"tp-size": 4}}}, "the engine's Python name, `tp_size`", id="a-flag-as-name"
         ),
         pytest.param(
-            {"engine": {"arguments": {"x": {"a": 1}}}}, "expected the JSON as text", id="a-mapping-as-argument"
+            {"engine": {"arguments": {"x": {1: "a"}}}}, "cannot be a key; expected text", id="a-number-as-a-key-of-json"
         ),
         pytest.param({"engine": {"arguments": {"x": []}}}, "is an empty list", id="an-empty-list"),
         pytest.param({"engine": {"arguments": {"x": [True]}}}, "has `true` in its list", id="a-boolean-in-a-list"),

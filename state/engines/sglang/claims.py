@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from state import service_claims
 from state.claims import Claim, Undecidable
 from state.engines.sglang.causes import SGLANG_CAUSES
-from state.engines.sglang.flags import release
 from state.engines.sglang.speculation_claims import accepted, plain
+from state.engines.versions import release
 from state.service_causes import SERVICE_CAUSES, attached
 from state.target import Target
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from state.engines.command_line import FlagTables
 from state.engines.sglang.flag_names import LISTS, NEGATABLE, SINGLES, SWITCHES
-
-Version = tuple[int, ...]
+from state.engines.versions import Version
 
 ALIASES = {
     "model": "model_path",
@@ -120,14 +119,3 @@ TABLES = FlagTables(
     bare=SWITCHES,
     renames={name: rename.story for name, rename in RENAMES.items()},
 )
-
-
-def release(version: str) -> Version:
-    """The release numbers of a version: `0.5.10.post1` is (0, 5, 10)."""
-    numbers = []
-    for part in version.split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)

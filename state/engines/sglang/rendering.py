@@ -14,8 +14,8 @@ from state.engines.sglang.flags import (
     SECRETS,
     SPECULATIVE_TRIPLE,
     TABLES,
-    release,
 )
+from state.engines.versions import release
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import IO, Any
 from state.inspection.answer import is_answer, read_answer
 from state.inspection.engines import READINGS
 from state.inspection.kernel import KernelReader
-from state.inspection.kind import KINDS, SAMPLE_BYTES, kind_of, parse_json
+from state.inspection.kind import KINDS, SAMPLE_BYTES, body_of, kind_of, parse_json
 from state.inspection.log import LogReader
 from state.inspection.metrics import read_metrics
 from state.inspection.openai_answer import from_stream
@@ -104,6 +104,7 @@ def _read_whole(kind: str, data: bytes, name: str | None, engine: str, *, sure: 
     if kind == "metrics":
         metrics = read_metrics(data.decode("utf-8", "replace"), engine)
         return metrics if metrics.engine is not None else None
+    data = body_of(data)
     parsed = parse_json(data) or from_stream(data.decode("utf-8", "replace"))
     if parsed is None:
         return None

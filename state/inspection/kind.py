@@ -18,6 +18,8 @@ SAMPLE_BYTES = 262_144
 
 _SECTION = re.compile(rb"^\s*\[(?:Unit|Service|Install)\]\s*$", re.MULTILINE)
 _DIRECTIVE = re.compile(rb"^\s*[A-Z][A-Za-z]+=", re.MULTILINE)
+_EVENT = re.compile(rb"(?:data|event|id|retry)?:")
+_HTTP = re.compile(rb"(?:HTTP/\d(?:\.\d)? \d{3}[^\r\n]{0,200}\r?\n(?:[\w-]{1,100}:[^\r\n]{0,8000}\r?\n){0,100}\r?\n)+")
 _METRIC = re.compile(
     rb"^(?:# (?:HELP|TYPE) [a-zA-Z_:]\w*|[a-zA-Z_]\w*:[\w:]+(?:\{[^\n]*\})? [0-9.eE+NaInf-]+\s*$)", re.MULTILINE
 )
@@ -25,12 +27,13 @@ _METRIC = re.compile(
 
 def kind_of(sample: bytes) -> str:
     """The kind of an artefact by its first bytes; `log` where nothing else fits."""
+    sample = body_of(sample)
     head = sample.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] in (b"{", b"[") and not looks_like_json(head.split(b"\n", 1)[0]):
         kind = _of_json(head)
         if kind is not None:
             return kind
-    if head.startswith(b"data:") and from_stream(sample.decode("utf-8", "replace")) is not None:
+    if _EVENT.match(head) and from_stream(sample.decode("utf-8", "replace")) is not None:
         return "answer"
     if _SECTION.search(sample) and _DIRECTIVE.search(sample):
         return "unit"
@@ -40,6 +43,12 @@ def kind_of(sample: bytes) -> str:
     ):
         return "metrics"
     return _log_or_kernel(lines)
+
+
+def body_of(data: bytes) -> bytes:
+    """What follows the status line and headers of an HTTP answer, as `curl -i` shows them; else all of it."""
+    headers = _HTTP.match(data)
+    return data[headers.end() :] if headers else data
 
 
 def _of_json(head: bytes) -> str | None:

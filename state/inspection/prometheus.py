@@ -11,6 +11,7 @@ _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>[^\s#]+)(?:\s+-?\d+)?\s*(?:#.*)?$"
 )
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r'\\([\\"n])')
 _SAME_SERVER = frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "ep_rank", "attn_cp_rank", "moe_dp_rank"})
 """Labels of ranks that work on the same batch."""
 
@@ -30,7 +31,13 @@ def _samples(lines: Iterable[str]) -> Iterator[Sample]:
         except ValueError:
             continue
         if math.isfinite(value):
-            yield Sample(found["name"], dict(_LABEL.findall(found["labels"] or "")), value)
+            labels = {name: _unescaped(shown) for name, shown in _LABEL.findall(found["labels"] or "")}
+            yield Sample(found["name"], labels, value)
+
+
+def _unescaped(label: str) -> str:
+    r"""The value of a label, of which `\\`, `\"` and `\n` are written with a backslash."""
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], label)
 
 
 @dataclass(frozen=True, slots=True)

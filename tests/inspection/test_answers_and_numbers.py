@@ -42,6 +42,8 @@ def decode(
         pytest.param((decode("2.40", "0.60", ", "), decode("2.52", "0.63", ", ")), 0.615, "bonus-included", id="unknown-steps-bonus"),
         pytest.param((decode("2.65", "0.55"), decode("2.50", "0.50")), 0.525, "strict", id="unknown-steps-strict"),
         pytest.param((args(speculative_algorithm="NGRAM", speculative_num_steps=None, speculative_eagle_topk=None, speculative_num_draft_tokens=12), decode("3.20", "0.20")), 0.2, "strict", id="ngram-drafts-are-tokens-less-one"),
+        pytest.param((args(speculative_algorithm="DFLASH", speculative_num_steps=1, speculative_eagle_topk=1, speculative_num_draft_tokens=16), decode("4.00", "0.20")), 0.2, "strict", id="a-block-drafter-drafts-its-block-in-one-step"),
+        pytest.param((args(speculative_num_steps=1, speculative_num_draft_tokens=2), decode("2.40", "0.70"), decode("2.60", "0.80")), 0.75, "strict", id="a-rate-above-one-cannot-be-and-is-not-derived"),
     ],
 )  # fmt: skip
 def test_accept_rate_is_strict_wherever_it_can_be(lines: tuple[str, ...], mean: float, definition: str) -> None:
@@ -251,3 +253,26 @@ def test_the_record_of_vllm_v0_proves_the_drafts_for_each_step() -> None:
     )
     speculation = read_log([record]).boots[0].speculation
     assert (speculation.num_steps, speculation.num_draft_tokens, speculation.algorithm) == (2, None, None)
+
+
+def test_labels_are_shown_without_their_escapes() -> None:
+    report = read_metrics('vllm:num_requests_running{model_name="a \\"q\\" {x} \\\\ b",engine="0"} 3.0\n')
+    assert report.per_label[0]["labels"]["model_name"] == 'a "q" {x} \\ b'
+
+
+def test_nothing_accepted_is_a_length_of_one_even_without_a_count_of_drafts() -> None:
+    text = 'vllm:spec_decode_num_accepted_tokens_total{m="a"} 0\nvllm:spec_decode_num_draft_tokens_total{m="a"} 500\n'
+    speculation = read_metrics(text).speculation
+    assert speculation.accept_length is not None
+    assert (speculation.state, speculation.accept_length.mean) == ("useless", 1.0)
+
+
+def test_a_rate_of_zero_is_known_where_the_length_is() -> None:
+    row = 'sglang:spec_accept_length{m="a"} 1.0\nsglang:spec_accept_rate{m="a"} 0.0\n'
+    assert read_metrics(row).per_label[0]["accept_rate"] == 0.0
+    assert read_metrics(row.replace(" 1.0", " 0.0")).per_label[0]["accept_rate"] is None
+
+
+def test_a_record_with_two_doubtful_figures_is_one_line() -> None:
+    (entry,) = boot(args(), decode("nan", "nan")).notices
+    assert (entry.code, entry.count) == ("nan-acceptance", 1)

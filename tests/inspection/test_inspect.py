@@ -30,6 +30,8 @@ KINDS = (
     ("answer", json.dumps([{"text": "x", "meta_info": {"completion_tokens": 3}}, {"text": "y", "meta_info": {"completion_tokens": 4}}])),
     ("answer", json.dumps({"choices": [{"message": {"content": "x"}, "finish_reason": "stop", "stop_reason": None}], "usage": {"completion_tokens": 1}}, indent=2)),
     ("answer", 'data: {"text": "a", "meta_info": {"completion_tokens": 1}}\n\ndata: {"text": "ab", "meta_info": {"completion_tokens": 2, "spec_verify_ct": 1}}\n\ndata: [DONE]\n'),
+    ("answer", ': ping\n\nevent: message\ndata: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'),
+    ("answer", 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nauthorization: Bearer sk-demo-1234\r\n\r\n{"text": "x", "meta_info": {"completion_tokens": 3}}'),
 )  # fmt: skip
 
 

@@ -73,8 +73,9 @@ def _per_label(series: Series) -> tuple[Mapping[str, Any], ...]:
         "gen_throughput": "sglang:gen_throughput",
     }
     rows: dict[Any, dict[str, Any]] = {}
+    lengths = series.gauges("sglang:spec_accept_length")
     for field, name in names.items():
         for server, value in series.gauges(name).items():
-            unknown = field.startswith("accept_") and value == 0
+            unknown = field.startswith("accept_") and value == 0 and not lengths.get(server)
             rows.setdefault(server, {"labels": dict(server)})[field] = None if unknown else value
     return tuple(rows.values())

@@ -34,16 +34,19 @@ def _speculation(series: Series) -> Speculation:
     if not any(name.startswith(_SPEC) for name in series.by_name):
         return Speculation()
     drafts, drafted = _counter(series, "num_drafts"), _counter(series, "num_draft_tokens")
-    accepted, emitted = _counter(series, "num_accepted_tokens"), _counter(series, "num_emitted_tokens")
+    accepted = _counter(series, "num_accepted_tokens")
     state: SpeculationState = "configured"
     if drafted and accepted is not None:
         state = "active" if accepted > 0 else "useless"
+    rate = _rate(drafted, accepted, series)
+    if drafted is None and rate is not None:
+        state = "active"
     return Speculation(
         state=state,
         samples=1 if drafted else 0,
         num_steps=_steps(drafts, drafted),
-        accept_length=_length(drafts, drafted, accepted, emitted, series),
-        accept_rate=_rate(drafted, accepted, series),
+        accept_length=_length(drafts, drafted, accepted),
+        accept_rate=rate,
         accepted_tokens=int(accepted) if accepted is not None else None,
         drafted_tokens=int(drafted) if drafted is not None else None,
         per_position=_per_position(series, drafts),
@@ -55,12 +58,10 @@ def _steps(drafts: float | None, drafted: float | None) -> int | None:
     return int(steps) if steps and steps == int(steps) else None
 
 
-def _length(
-    drafts: float | None, drafted: float | None, accepted: float | None, emitted: float | None, series: Series
-) -> AcceptLength | None:
-    """1 + accepted/drafts; V0 has no drafts counter, and its efficiency does not give k."""
-    if drafts and accepted is not None:
-        mean = round(1 + accepted / drafts, 6)
+def _length(drafts: float | None, drafted: float | None, accepted: float | None) -> AcceptLength | None:
+    """1 + accepted/drafts; V0 has no drafts counter, and only where nothing was accepted that makes no difference."""
+    if accepted is not None and (drafts or (drafted and not accepted)):
+        mean = round(1 + accepted / drafts, 6) if drafts else 1.0
         return AcceptLength(mean, mean, mean, mean)
     return None
 

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from state.claims import Fact
+from state.engines.effective import effective
 from state.engines.sglang.claims import WITHOUT_DRAFT, speculative
 from state.engines.sglang.speculation_facts import speculation_facts
 from state.evidence import JOURNAL, Evidence
+from state.request_facts import request_facts
 from state.target import Target
 
-SERVER_INFO, MODELS, ANSWERS, GENERATIONS, ENVIRON = "server-info", "models", "answers", "generations", "environ"
+SERVER_INFO, ENVIRON = "server-info", "environ"
 
 HARMLESS = frozenset(
     {
@@ -35,22 +37,22 @@ def read_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_adjustments(target, evidence),
         *_draft(target, evidence),
         *_environment(evidence),
-        *_answers(target, evidence),
+        *request_facts(evidence, str(target.arguments.get("served_model_name") or target.arguments.get("model_path"))),
         *speculation_facts(evidence),
     )
 
 
 def _arguments(target: Target, evidence: Evidence) -> Iterator[Fact]:
-    sources = _argument_sources(evidence)
+    sources, cite = _argument_sources(evidence), evidence.cite(SERVER_INFO, JOURNAL)
     names = [n for n in target.arguments if n not in ("speculative_algorithm", *STRATEGY)]
     for name in dict.fromkeys([*names, "disable_overlap_schedule"]):
-        yield _argument(f"argument.{name}", name, sources, evidence)
-    yield _argument("argument.speculative_algorithm", "speculative_algorithm", sources, evidence)
+        yield effective(f"argument.{name}", name, sources, cite)
+    yield effective("argument.speculative_algorithm", "speculative_algorithm", sources, cite)
     strategy = next((n for n in STRATEGY if any(n in seen for seen in sources.values())), STRATEGY[0])
     for metric in dict.fromkeys(
         ["argument.mamba_strategy", *(f"argument.{n}" for n in STRATEGY if n in target.arguments)]
     ):
-        yield _argument(metric, strategy, sources, evidence)
+        yield effective(metric, strategy, sources, cite)
 
 
 def _argument_sources(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
@@ -61,22 +63,6 @@ def _argument_sources(evidence: Evidence) -> dict[str, Mapping[str, Any]]:
     if boot and boot.arguments is not None:
         sources["log"] = boot.arguments
     return sources
-
-
-def _argument(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], evidence: Evidence) -> Fact:
-    """The effective value, `none` where the engine shows that it has none; None, with a sentence, where the sources do
-    not have it or contradict each other."""
-    seen = {source: values[name] for source, values in sources.items() if name in values}
-    cite = evidence.cite(SERVER_INFO, JOURNAL)
-    if not seen:
-        return Fact(metric=metric, text=f"neither /server_info nor the log shows {name}", sample=0, evidence=cite)
-    values = list(seen.values())
-    if any(value != values[0] for value in values):
-        said = ", ".join(f"{source} says {value!r}" for source, value in seen.items())
-        return Fact(metric=metric, text=f"{name}: {said}", evidence=cite)
-    text = f"{values[0]!r} ({', '.join(seen)})"
-    value = "none" if values[0] is None else values[0]
-    return Fact(metric=metric, value=value, sample=len(seen), text=text, evidence=cite)
 
 
 def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
@@ -125,43 +111,3 @@ def _environment(evidence: Evidence) -> Iterator[Fact]:
         "SGLANG_SIMULATE_ACC_LEN is set" if simulated else "SGLANG_SIMULATE_ACC_LEN is not in the process's environment"
     )
     yield Fact(metric="environment.simulated", value=simulated, text=text, evidence=evidence.cite(ENVIRON))
-
-
-def _answers(target: Target, evidence: Evidence) -> Iterator[Fact]:
-    answers = evidence.records(ANSWERS)
-    requests = [*answers, *evidence.records(GENERATIONS)]
-    if requests:
-        failed = [a for a in requests if a.get("status") != 200]
-        text = f"{len(requests) - len(failed)} of {len(requests)} requests answered"
-        text += f"; {failed[0].get('shown', '')}" if failed else ""
-        cite = evidence.cite(ANSWERS, GENERATIONS)
-        yield Fact(metric="requests.failed", value=len(failed), sample=len(requests), text=text, evidence=cite)
-    if answers:
-        cite, count = evidence.cite(ANSWERS), len(answers)
-        right = sum(bool(a.get("right")) for a in answers)
-        wrong = next((a for a in answers if not a.get("right")), None)
-        text = f"{right} of {count} right" + (
-            f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else ""
-        )
-        yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
-    judged = [a for a in requests if a.get("degenerate") is not None]
-    if judged:
-        bad = [a for a in judged if a["degenerate"]]
-        text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
-        yield Fact(
-            metric="answers.degenerate",
-            value=len(bad),
-            sample=len(judged),
-            text=text,
-            evidence=evidence.cite(ANSWERS, GENERATIONS),
-        )
-    models = evidence.json(MODELS)
-    if isinstance(models, dict) and isinstance(models.get("data"), list):
-        ids = [str(m.get("id")) for m in models["data"] if isinstance(m, dict)]
-        wanted = target.arguments.get("served_model_name") or target.arguments.get("model_path")
-        yield Fact(
-            metric="models.named",
-            value=wanted in ids,
-            text=f"it names {', '.join(ids)}",
-            evidence=evidence.cite(MODELS),
-        )

@@ -1,0 +1,48 @@
+"""What our own requests say of a service, whichever engine it is: answered, rightly, in sound text, by the model."""
+
+from collections.abc import Iterator
+
+from state.claims import Fact
+from state.evidence import Evidence
+
+MODELS, ANSWERS, GENERATIONS = "models", "answers", "generations"
+
+
+def request_facts(evidence: Evidence, name: str) -> Iterator[Fact]:
+    """What our own requests brought; `name` is what the models endpoint should list."""
+    answers = evidence.records(ANSWERS)
+    requests = [*answers, *evidence.records(GENERATIONS)]
+    if requests:
+        failed = [a for a in requests if a.get("status") != 200]
+        text = f"{len(requests) - len(failed)} of {len(requests)} requests answered"
+        text += f"; {failed[0].get('shown', '')}" if failed else ""
+        cite = evidence.cite(ANSWERS, GENERATIONS)
+        yield Fact(metric="requests.failed", value=len(failed), sample=len(requests), text=text, evidence=cite)
+    if answers:
+        cite, count = evidence.cite(ANSWERS), len(answers)
+        right = sum(bool(a.get("right")) for a in answers)
+        wrong = next((a for a in answers if not a.get("right")), None)
+        text = f"{right} of {count} right" + (
+            f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else ""
+        )
+        yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
+    judged = [a for a in requests if a.get("degenerate") is not None]
+    if judged:
+        bad = [a for a in judged if a["degenerate"]]
+        text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
+        yield Fact(
+            metric="answers.degenerate",
+            value=len(bad),
+            sample=len(judged),
+            text=text,
+            evidence=evidence.cite(ANSWERS, GENERATIONS),
+        )
+    models = evidence.json(MODELS)
+    if isinstance(models, dict) and isinstance(models.get("data"), list):
+        ids = [str(m.get("id")) for m in models["data"] if isinstance(m, dict)]
+        yield Fact(
+            metric="models.named",
+            value=name in ids,
+            text=f"it names {', '.join(ids)}",
+            evidence=evidence.cite(MODELS),
+        )

@@ -30,6 +30,7 @@ from state.steps import (
     Step,
     StopService,
 )
+from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
 from tasks.argv import cat
 from tasks.gpu_preflight import quarantine_refusals
@@ -37,6 +38,7 @@ from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
 from tasks.preflight import port_of, preflight
 from tasks.sequence import READ_TIMEOUT_S, forget_units
+from tasks.verification import Items
 
 
 def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event | None]]:
@@ -118,6 +120,7 @@ async def _preflight(work: Work) -> Event:
 async def _baseline(work: Work) -> Event:
     observed = await observe(work.host, work.gpu_host, work.revision)
     taken = await baseline.take(work.host, work.engine, work.plan.previous, observed)
+    items = {**taken.items, **await _measured(work, good=taken.good)}
     cursor = await baseline.cursor(work.host)
     gpu_cursor = await baseline.cursor(work.gpu_host) if work.gpu_host and work.revision.drivers else ""
     return BaselineRecorded(
@@ -130,8 +133,16 @@ async def _baseline(work: Work) -> Event:
         pids=taken.pids,
         cursor=cursor,
         gpu_cursor=gpu_cursor,
-        evidence=await keep(work.ports.evidence, taken.items),
+        evidence=await keep(work.ports.evidence, items),
     )
+
+
+async def _measured(work: Work, *, good: bool) -> Items:
+    """What the new side will be held against, from a service that generates; nothing if no claim compares."""
+    order = baseline_order(work.plan.claims, work.plan.traffic, prove.salt_of(work))
+    if order is None or work.plan.previous is None or not good:
+        return {}
+    return await baseline.measured(work.host, work.engine, work.plan.previous, order, work.ports.clock)
 
 
 async def _step(work: Work) -> Event:

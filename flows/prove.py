@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from flows.work import Work, keep
+from state.canonical import sha256_hex
 from state.claims import Claim, conclusion
 from state.engines.engine import engine_for
 from state.events import (
@@ -17,10 +18,13 @@ from state.events import (
 )
 from state.evidence import Evidence, common_facts
 from state.judging import judge
+from state.performance import performance_facts
 from state.plan import Plan
 from state.rollout import Rollout
+from state.sampling import carried
 from state.store.port import EvidenceStore
 from state.target import Target
+from state.traffic import BASELINE, GENERATIONS, LOAD, ordered
 from tasks import baseline, readiness
 from tasks.observe import observe_unit
 from tasks.verification import Started, gather, with_older
@@ -48,17 +52,37 @@ async def await_readiness(work: Work) -> Event:
 
 
 async def verify(work: Work) -> Event:
-    """Traffic and reading; what cannot be read is left out, and judged as unknown."""
+    """Traffic and reading; what cannot be read is left out, and judged as unknown. Samples add up over the rounds."""
     started = await _started(work)
     target = target_of(work.plan, work.action.side)
-    items = await gather(work.host, work.gpu_host, work.engine, target, started, work.action.round)
+    begun = work.ports.clock()
+    side, round_ = work.action.side, work.action.round
+    order = ordered(claims_of(work.plan, side), work.plan.traffic, salt_of(work), round_, _spent(work))
+    items = await gather(work.host, work.gpu_host, work.engine, target, started, order, work.ports.clock)
+    earlier = work.rollout.gathered.get(f"{side}:{round_ - 1}", {})
     return EvidenceGathered(
         action=work.action.key,
         attempt=work.attempt,
-        side=work.action.side,
-        round=work.action.round,
-        items=await keep(work.ports.evidence, items),
+        side=side,
+        round=round_,
+        items={**carried(earlier, round_), **_before(work), **await keep(work.ports.evidence, items)},
+        seconds=round(work.ports.clock() - begun, 3),
     )
+
+
+def _before(work: Work) -> dict[str, EvidenceItem]:
+    """What the baseline measured for comparison, under names of its own: a judgement needs one event alone."""
+    taken = work.rollout.baseline.evidence if work.rollout.baseline and work.action.side == "new" else {}
+    return {f"{BASELINE}{name}": taken[name] for name in (LOAD, GENERATIONS) if name in taken}
+
+
+def _spent(work: Work) -> float:
+    return work.rollout.spent.get(f"{work.action.side}:{work.action.round - 1}", 0.0)
+
+
+def salt_of(work: Work) -> str:
+    """The same for both sides of a rollout, and for no other."""
+    return sha256_hex(work.requested.rollout.encode())[:8]
 
 
 async def judge_evidence(work: Work) -> Event:
@@ -84,8 +108,10 @@ async def judged(
         {name: i.digest for name, i in items.items()},
     )
     target = target_of(plan, side)
-    facts = (*common_facts(target, evidence), *engine_for(target.engine).facts(target, evidence))
-    verdicts = judge(claims_of(plan, side), facts)
+    claims = claims_of(plan, side)
+    known = (*common_facts(target, evidence), *engine_for(target.engine).facts(target, evidence))
+    facts = (*known, *performance_facts(claims, evidence))
+    verdicts = judge(claims, facts, look=round_)
     return Judged(
         action=action,
         attempt=attempt,

@@ -18,13 +18,44 @@ BUDGET_S = 180.0
 
 FIRST_GENERATIONS = 6
 
-ACCUMULATED = ("answers", "generations", "load", "contracts")
+FIRST_PASSES = 3
+"""Measured passes at each level of load in the first round: the fewest that an interval is made of."""
+
+FIRST_ASKINGS = 24
+"""Askings of a claim's questions in the first round."""
+
+ACCUMULATED = ("answers", "generations", "load", "quiz", "contracts", "metrics-before")
 """Evidence that later rounds add to; everything else is read anew, and only its newest reading counts."""
 
 
 def generations(round_: int) -> int:
     """Generations in a round: six, then as many as all rounds before together."""
-    return FIRST_GENERATIONS * (2 ** max(0, round_ - 2) if round_ > 1 else 1)
+    return FIRST_GENERATIONS * _doubled(round_)
+
+
+def passes(round_: int) -> int:
+    """Measured passes at each level in a round."""
+    return FIRST_PASSES * _doubled(round_)
+
+
+def passes_before(round_: int) -> int:
+    """Measured passes at each level in all rounds before."""
+    return sum(passes(earlier) for earlier in range(1, round_))
+
+
+def askings(round_: int) -> int:
+    """Times that questions of a claim are asked in a round."""
+    return FIRST_ASKINGS * _doubled(round_)
+
+
+def askings_before(round_: int) -> int:
+    """Times that questions of a claim were asked in all rounds before."""
+    return sum(askings(earlier) for earlier in range(1, round_))
+
+
+def _doubled(round_: int) -> int:
+    """1, then as many as all rounds before together."""
+    return 2 ** max(0, round_ - 2)
 
 
 def another(verdicts: Iterable[Verdict], round_: int, spent_s: float) -> bool:

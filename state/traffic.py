@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from state.claims import Claim
 from state.manifest.claim_specs import TrafficSpec
 from state.model import Value
-from state.sampling import BUDGET_S
+from state.sampling import BUDGET_S, askings, askings_before, generations, passes, passes_before
 from state.smoke import LONG_PROMPTS, QUESTIONS, Question
 
 LOAD, QUIZ, GENERATIONS = "load", "quiz", "generations"
@@ -20,6 +20,10 @@ BASELINE = "baseline-"
 
 BASELINE_PASSES = 8
 """Measured passes of the old service at each level, which is gone afterwards: their spread is the noise floor."""
+
+
+BASELINE_GENERATIONS = 12
+"""Long generations of the old service: every built-in prompt twice."""
 
 
 class Traffic(Value):
@@ -36,14 +40,71 @@ class Traffic(Value):
         return f"[{salt} {pass_}.{index}] {self.prompts[index % len(self.prompts)]}"
 
 
+class Order(Value):
+    """What one round asks of one side. `passes` are measured at each of `levels`, numbered from `first_pass`, after one
+    that warms up; each of `quizzes` is asked `askings` questions, from number `first_asking` on; all within `seconds`.
+    """
+
+    traffic: Traffic
+    salt: str
+    round: int = 1
+    levels: tuple[int, ...] = ()
+    passes: int = 0
+    first_pass: int = 0
+    quizzes: tuple[Claim, ...] = ()
+    askings: int = 0
+    first_asking: int = 0
+    generations: int = 0
+    seconds: float = BUDGET_S
+
+
+def ordered(claims: Sequence[Claim], traffic: Traffic, salt: str, round_: int, spent_s: float) -> Order:
+    """The order of a round after rounds that took `spent_s`. It has a quarter of the budget at least: a round that is
+    begun can bring something."""
+    budget = seconds((*loaded(claims), *quizzes(claims)), traffic)
+    return Order(
+        traffic=traffic,
+        salt=salt,
+        round=round_,
+        generations=generations(round_),
+        levels=levels(claims),
+        passes=passes(round_),
+        first_pass=passes_before(round_),
+        quizzes=quizzes(claims),
+        askings=askings(round_),
+        first_asking=askings_before(round_),
+        seconds=max(budget - spent_s, budget / 4),
+    )
+
+
+def baseline_order(claims: Sequence[Claim], traffic: Traffic, salt: str) -> Order | None:
+    """What the old service is asked just before it stops; None if no claim compares with it."""
+    against = compared(claims)
+    if not against:
+        return None
+    return Order(
+        traffic=traffic,
+        salt=salt,
+        levels=levels(against),
+        passes=BASELINE_PASSES,
+        generations=BASELINE_GENERATIONS if any(c.metric.startswith(GENERATIONS) for c in against) else 0,
+        seconds=seconds(against, traffic),
+    )
+
+
 def resolved(spec: TrafficSpec) -> Traffic:
     """What the manifest's traffic stands for."""
     return Traffic(prompts=spec.prompts or LONG_PROMPTS, tokens=spec.tokens, budget_s=spec.budget, rate=spec.rate)
 
 
-def levels(claims: Iterable[Claim], item: str = LOAD) -> tuple[int, ...]:
-    """Numbers of requests at once that the claims are about, by the evidence they need, in rising order."""
-    return tuple(sorted({int(c.conditions["concurrency"]) for c in claims if _needs(c, item)}))
+def levels(claims: Iterable[Claim]) -> tuple[int, ...]:
+    """Numbers of requests at once that claims about load name, in rising order."""
+    return tuple(sorted({int(c.conditions["concurrency"]) for c in loaded(claims)}))
+
+
+def loaded(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims whose evidence is passes under load."""
+    return tuple(claim for claim in claims if _needs(claim, LOAD))
 
 
 def compared(claims: Iterable[Claim]) -> tuple[Claim, ...]:

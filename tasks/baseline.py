@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from state.engines.engine import Engine
 from state.observation import Observation
 from state.target import Target
+from state.traffic import GENERATIONS, LOAD, Order
 from tasks import argv
-from tasks.endpoint import Endpoint
+from tasks.endpoint import Clock, Endpoint
 from tasks.hosts.port import Host
+from tasks.load import measure
 from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
-from tasks.verification import Items, Started, read_start
+from tasks.traffic import generations
+from tasks.verification import Items, Started, model_of, read_start
 
 GENERATION_TIMEOUT_S = 30.0
 
@@ -54,6 +57,21 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
         "application/json",
     )
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
+
+
+async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:
+    """Passes under load, and generations, that the new side is held against; only what its claims compare. What could
+    not be measured is recorded as it was: the claims stay open for want of samples."""
+    async with Endpoint(host, target.endpoint, clock) as endpoint:
+        (asked,) = [q for name, q in engine.probes().items() if name == "models"]
+        models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
+        model = model_of(target, models.body if models.ok else b"")
+        prompts = order.traffic.prompts
+        long = await generations(endpoint, engine, order.generations, prompts) if order.generations else []
+        silent = any(one["status"] == 0 for one in long)
+        passes = [] if silent else await measure(endpoint, engine, model, order, clock)
+    found = {GENERATIONS: long, LOAD: passes}
+    return {name: (json.dumps(records).encode(), "application/json") for name, records in found.items() if records}
 
 
 async def cursor(host: Host) -> str:

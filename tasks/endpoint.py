@@ -27,6 +27,17 @@ class Answer:
         return self.status == 200
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A streamed exchange: status (0 where no answer came), each line with the seconds after which it came, the seconds
+    to its end, and `error` where it did not end well."""
+
+    status: int
+    lines: tuple[tuple[float, str], ...]
+    seconds: float
+    error: str = ""
+
+
 class Endpoint:
     """The service's HTTP endpoint through its host.
 
@@ -50,6 +61,24 @@ class Endpoint:
             return Answer(0, b"", self._clock() - begun, f"no answer within {timeout_s:g} s")
         except httpx.TransportError as error:
             return Answer(0, b"", self._clock() - begun, str(error) or type(error).__name__)
+
+    async def listen(self, question: HttpQuestion, *, timeout_s: float) -> Heard:
+        """The answer line by line as it comes; what came before a break is kept."""
+        begun = self._clock()
+        status, lines, error = 0, list[tuple[float, str]](), ""
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._client.stream(
+                    question.method, question.path, json=_body(question), timeout=timeout_s
+                ) as response:
+                    status = response.status_code
+                    async for line in response.aiter_lines():
+                        lines.append((self._clock() - begun, line))
+        except (httpx.TimeoutException, TimeoutError):
+            error = f"no whole answer within {timeout_s:.4g} s"
+        except httpx.TransportError as broken:
+            error = str(broken) or type(broken).__name__
+        return Heard(status if lines or not error else 0, tuple(lines), self._clock() - begun, error)
 
     async def __aenter__(self) -> "Endpoint":
         return self

@@ -5,9 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from state import sampling
 from state.contracts import Probe, probes
-from state.engines.engine import Engine, HttpQuestion
+from state.engines.engine import Drafting, Engine, HttpQuestion
 from state.inspection.answer import read_answer
 from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
 from tasks.endpoint import Answer, Endpoint
@@ -34,15 +33,31 @@ async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> l
     return answers
 
 
-async def generations(endpoint: Endpoint, engine: Engine, round_: int) -> list[dict[str, Any]]:
-    """Generations of 256 tokens, more in each round, two at a time; until one is silent."""
-    prompts = [LONG_PROMPTS[i % len(LONG_PROMPTS)] for i in range(sampling.generations(round_))]
+async def generations(
+    endpoint: Endpoint, engine: Engine, count: int, prompts: Sequence[str] = LONG_PROMPTS, least_s: float = 0.0
+) -> list[dict[str, Any]]:
+    """At least `count` generations of 256 tokens, for at least `least_s` seconds, two at a time; until one is silent.
+    Where single answers do not tell their acceptance, the first of each pair has what was counted meanwhile."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + least_s
     found: list[dict[str, Any]] = []
-    for pair in _pairs(prompts):
-        if _silent(found):
-            break
-        found += await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
+    before = await _counters(endpoint, engine)
+    while (len(found) < count or clock() < end) and not _silent(found):
+        pair = [prompts[(len(found) + place) % len(prompts)] for place in range(2)]
+        records = await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
+        after = await _counters(endpoint, engine) if before else None
+        if before and after:
+            counted = {"drafts": after.drafts - before.drafts, "accepted": after.accepted - before.accepted}
+            records[0]["counted"] = counted
+        before = after
+        found += records
     return found
+
+
+async def _counters(endpoint: Endpoint, engine: Engine) -> Drafting | None:
+    """None where the engine has none, or does not answer."""
+    got = await endpoint.ask(engine.probes()["metrics"], timeout_s=ANSWER_TIMEOUT_S)
+    return engine.counters(got.body.decode("utf-8", "replace")) if got.ok else None
 
 
 async def contracts(endpoint: Endpoint, engine: Engine, model: str, offers: Sequence[str]) -> list[dict[str, Any]]:

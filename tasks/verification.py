@@ -2,15 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from state.engines.engine import Engine
 from state.target import Target, started_by
+from state.traffic import GENERATIONS, LOAD, QUIZ, Order
 from tasks import argv
-from tasks.endpoint import Endpoint
+from tasks.endpoint import Clock, Endpoint
 from tasks.hosts.port import Argv, Completed, Host
+from tasks.load import measure, quiz
 from tasks.observe import observe_gpus
 from tasks.processes import members, older, topmost
 from tasks.properties import listeners_of, pids_of, properties, variables_of, words_of
@@ -47,13 +50,22 @@ class Started:
 
 
 async def gather(
-    host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started, round_: int
+    host: Host,
+    gpu_host: Host | None,
+    engine: Engine,
+    target: Target,
+    started: Started,
+    order: Order,
+    clock: Clock = time.monotonic,
 ) -> Items:
     """Everything that claims are judged by. What cannot be read is left out: a missing item is unknown, never zero."""
     items: Items = {"context": (started.context(), "application/json")}
-    async with Endpoint(host, target.endpoint) as endpoint:
+    async with Endpoint(host, target.endpoint, clock) as endpoint:
         items |= await _probed(endpoint, engine)
-        items |= await _traffic(endpoint, engine, target, items, round_)
+        if "metrics" in items:
+            items["metrics-before"] = items["metrics"]
+        model = model_of(target, items.get("models", (b"", ""))[0])
+        items |= await _traffic(endpoint, engine, model, target, order, clock)
         items |= await _probed(endpoint, engine)
     items |= await read_start(host, engine, target, started)
     if gpu_host is not None and target.drivers:
@@ -97,16 +109,18 @@ async def _read_process(host: Host, target: Target, facts: Mapping[str, str]) ->
     if group and answers[0].ok:
         items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
     if pid and answers[-2].ok and not started_by(words_of(answers[-2].stdout), target.argv):
-        answers = await _behind_wrapper(host, group, target) or answers
+        answers = await _behind_wrapper(host, facts, target) or answers
     if pid and answers[-1].ok and answers[-2].ok:
         items["cmdline"] = (answers[-2].stdout, "text/x-cmdline")
         items["environ"] = (_json(_known(target, variables_of(answers[-1].stdout))), "application/json")
     return items
 
 
-async def _behind_wrapper(host: Host, group: str, target: Target) -> Sequence[Completed]:
+async def _behind_wrapper(host: Host, facts: Mapping[str, str], target: Target) -> Sequence[Completed]:
     """Command line and environment of the unit's process that was started by the target's argv; empty without one."""
-    engine = topmost(await members(host, group), lambda words: started_by(words, target.argv))
+    there = await members(host, facts.get("ControlGroup", ""))
+    old = older(there, int(facts.get("MainPID") or 0), facts.get("InvocationID", ""))
+    engine = topmost([p for p in there if p.pid not in old], lambda words: started_by(words, target.argv))
     if engine is None:
         return ()
     return await host.run_all([argv.cmdline(engine.pid), argv.environ(engine.pid)], timeout_s=READ_TIMEOUT_S)
@@ -117,7 +131,8 @@ async def with_older(host: Host, unit: str, started: Started) -> Started:
     KillMode=process journald stamps their lines with the new start's InvocationID."""
     (shown,) = await host.run_all([argv.show(unit)], timeout_s=READ_TIMEOUT_S)
     there = await members(host, properties(shown.text).get("ControlGroup", ""))
-    return replace(started, old_pids=tuple(sorted({*started.old_pids, *older(there, started.main_pid)})))
+    old = older(there, started.main_pid, started.invocation)
+    return replace(started, old_pids=tuple(sorted({*started.old_pids, *old})))
 
 
 async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
@@ -131,15 +146,29 @@ async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
     return items
 
 
-async def _traffic(endpoint: Endpoint, engine: Engine, target: Target, items: Items, round_: int) -> Items:
+async def _traffic(
+    endpoint: Endpoint, engine: Engine, model: str, target: Target, order: Order, clock: Clock
+) -> Items:
+    """Answers first; a server that is silent is asked no more."""
+    least_s = engine.record_interval_s(target)
+    found = {"answers": await checkable_answers(endpoint, engine, model)}
+    further: tuple[tuple[str, Callable[[], Awaitable[list[dict[str, Any]]]]], ...] = (
+        ("contracts", lambda: contracts(endpoint, engine, model, target.offers)),
+        (GENERATIONS, lambda: generations(endpoint, engine, order.generations, order.traffic.prompts, least_s)),
+        (LOAD, lambda: measure(endpoint, engine, model, order, clock)),
+        (QUIZ, lambda: quiz(endpoint, engine, model, order, clock)),
+    )
+    for name, ask in further:
+        silent = any(one.get("status") == 0 for one in found["answers"] + found.get(GENERATIONS, []))
+        found[name] = [] if silent else await ask()
+    kept = {name: records for name, records in found.items() if records or name in ("answers", GENERATIONS)}
+    return {name: (_json(records), "application/json") for name, records in kept.items()}
+
+
+def model_of(target: Target, models: bytes) -> str:
+    """The name to ask for: what `/v1/models` says, else what the target's arguments do."""
     fallback = str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
-    model = model_name(items.get("models", (b"", ""))[0], fallback)
-    answers = await checkable_answers(endpoint, engine, model)
-    silent = any(answer["status"] == 0 for answer in answers)
-    kept = [] if silent else await contracts(endpoint, engine, model, target.offers)
-    long = [] if silent else await generations(endpoint, engine, round_)
-    found = {"answers": answers, "generations": long, **({"contracts": kept} if kept else {})}
-    return {name: (_json(records), "application/json") for name, records in found.items()}
+    return model_name(models, fallback)
 
 
 def _of_start(journal: bytes) -> bytes:

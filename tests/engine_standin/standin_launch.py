@@ -48,7 +48,7 @@ def decoded(launch: Launch, tokens: int, jobs: int = 1) -> tuple[list[str], list
         batch.submit(job)
     lines = batch.prefill(now)
     while batch.busy:
-        now += batch.cost()
+        now += batch.cost(now)
         lines += batch.forward(now)
     return lines, made
 

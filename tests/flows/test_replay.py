@@ -94,9 +94,9 @@ async def test_it_is_judged_equal_in_memory(past: Past) -> None:
 async def test_a_stricter_rule_is_a_difference_with_its_reason(
     past: Past, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stricter(claims: Sequence[Claim], facts: Sequence[Fact]) -> tuple[Verdict, ...]:
+    def stricter(claims: Sequence[Claim], facts: Sequence[Fact], look: int) -> tuple[Verdict, ...]:
         raised = [c.model_copy(update={"expected": 5.5}) if c.name == "accept-length" else c for c in claims]
-        return judge(raised, facts)
+        return judge(raised, facts, look)
 
     await past.put_into(stores, stores.evidence)
     monkeypatch.setattr(prove, "judge", stricter)

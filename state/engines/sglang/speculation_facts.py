@@ -1,13 +1,13 @@
 """What the evidence says about speculation in SGLang: its log, our own requests' figures, and its metrics."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
 from state.claims import Fact
 from state.evidence import JOURNAL, Evidence
 from state.inspection.metrics import read_metrics
 from state.inspection.report import Boot
+from state.performance import accept_lengths
 
 GENERATIONS, METRICS = "generations", "metrics"
 
@@ -57,17 +57,6 @@ def _state(boot: Boot | None, evidence: Evidence) -> Fact:
         metric="speculation.state", value=speculation.state, sample=sample, text=f"{speculation.state}{figures}",
         evidence=evidence.cite(JOURNAL),
     )  # fmt: skip
-
-
-def accept_lengths(generations: Sequence[Mapping[str, Any]]) -> list[float]:
-    """(completion tokens - 1) / verify calls of each of our requests: the first token comes from prefill, not from a
-    verify step, so this matches the log's accept len (0.4.6 to 0.5.23)."""
-    lengths = []
-    for generation in generations:
-        verified, tokens = generation.get("verify_calls"), generation.get("tokens")
-        if verified and tokens and tokens > 1:
-            lengths.append((tokens - 1) / verified)
-    return lengths
 
 
 def _metrics(boot: Boot | None, evidence: Evidence) -> Iterator[Fact]:

@@ -117,11 +117,26 @@ class Batch:
             self._seen.clear()
         self._seen.add(prompt)
 
-    def cost(self) -> float:
-        """Seconds that the next forward takes: dearer with drafts to verify, and a little with every request."""
+    def cost(self, now: float) -> float:
+        """Seconds that the next forward takes.
+
+        Drafting and verifying cost the same whatever the batch; every further request adds its tokens, one or, with
+        drafts to verify, one and each draft. So what speculation gains at concurrency 1 it loses again under load.
+        """
+        settings, steps = self._launch.settings, self._launch.resolved.drafts_per_step
+        further = settings.token_cost * (1 + steps) * max(0, len(self.running) - 1)
+        slower = self._launch.faults.get("slower")
+        factor = slower.number("factor", 2.0) if slower else 1.0
+        return settings.forward_seconds * (1 + steps * settings.draft_cost + further) * factor * self._noise(now)
+
+    def _noise(self, now: float) -> float:
+        """The factor of this stretch of time: neighbours and clocks change more slowly than forwards follow each
+        other."""
         settings = self._launch.settings
-        drafts = self._launch.resolved.drafts_per_step * settings.draft_cost
-        return settings.forward_seconds * (1 + drafts) * (1 + 0.02 * max(0, len(self.running) - 1))
+        if not settings.noise:
+            return 1.0
+        stretch = int(now / settings.noise_seconds)
+        return float(max(0.2, random.Random(f"{settings.seed}:{stretch}").gauss(1.0, settings.noise)))
 
     def forward(self, now: float) -> list[str]:
         """One decode forward of every running request."""

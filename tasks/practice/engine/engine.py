@@ -224,7 +224,7 @@ class Engine:
             await self._tell(self.batch.prefill(self.world.now()))
         if self.batch.running:
             clock = asyncio.get_running_loop().time
-            self._due = max(self._due, clock() - 0.05) + self.batch.cost()
+            self._due = max(self._due, clock() - 0.05) + self.batch.cost(self.world.now())
             await asyncio.sleep(max(0.0, self._due - clock()))
             await self._tell(self.batch.forward(self.world.now()))
 

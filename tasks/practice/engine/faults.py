@@ -15,7 +15,8 @@ NAMES = (
     "flag-ignored", "crash-loading-draft", "hang-after-ready", "garbage-answers", "accept-nothing",
     "slow-stop-leftover", "old-process-keeps-logging", "kv-too-small", "cuda-oom", "graph-capture-failed",
     "slow-load", "exit-after-ready", "wrong-mem-fraction", "fewer-drafts-on-one-rank", "warm-up-failed", "host-oom",
-    "nccl-failed", "wrong-answers", "schema-ignored", "tool-parser-missing",
+    "nccl-failed", "wrong-answers", "schema-ignored", "tool-parser-missing", "slower", "overloaded",
+    "streams-break",
 )  # fmt: skip
 
 

@@ -21,6 +21,8 @@ class BadRequest(ValueError):
 
 
 async def chat(engine: Engine, request: Request) -> Response:
+    if _overloaded(engine):
+        return json_response({"object": "error", "message": "The request queue is full.", "code": 503}, 503)
     try:
         body = request.json()
         job = _chat_job(engine, body)
@@ -39,6 +41,12 @@ async def completions(engine: Engine, request: Request) -> Response:
     except ValueError as error:
         return _bad_request(str(error))
     return await _respond(engine, body, job, chat_like=False)
+
+
+def _overloaded(engine: Engine) -> bool:
+    """Whether there are as many chats as the fault lets in (SGLang's --max-queued-requests answers like this)."""
+    fault = engine.launch.faults.get("overloaded")
+    return fault is not None and len(engine.requests) >= fault.number("above", 2)
 
 
 def _bad_request(message: str) -> Response:
@@ -158,6 +166,9 @@ async def _stream(engine: Engine, body: Mapping[str, object], job: Job, *, chat_
         if (text := "".join(job.pieces[told : job.done])) and not leaks:
             yield chunk(delta_of(job, text, first=not told) if job.tool else {"content": text})
         told = job.done
+        broken = engine.launch.faults.get("streams-break")
+        if broken and told >= broken.number("after", 64):
+            return
     if leaks:
         yield chunk({"content": markup(job.tool, text_of(job))})
     engine.count(job)

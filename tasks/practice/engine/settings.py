@@ -30,6 +30,9 @@ class Settings:
     stage_seconds: Mapping[str, float] = field(default_factory=lambda: dict(STAGE_SECONDS))
     forward_seconds: float = 0.003
     draft_cost: float = 0.3  # of a forward, for each draft step
+    token_cost: float = 0.02  # of a forward, for each token of every further request: drafts are verified too
+    noise: float = 0.0  # relative spread of the speed, drawn anew each `noise_seconds`
+    noise_seconds: float = 1.0
     prefill_seconds: float = 0.008
     mean_accept_length: float = 3.4
     seed: int = 7

@@ -25,11 +25,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.claims import Outcome, conclusion
-from state.engines.sglang.speculation_facts import accept_lengths
 from state.engines.sglang.verification import ENGINE
 from state.evidence import Evidence, common_facts
 from state.judging import judge
 from state.manifest.claim_specs import AcceptLengthSpec
+from state.performance import accept_lengths
 from state.stated_claims import manifest_claims
 
 

@@ -50,6 +50,11 @@ class Evidence:
         earlier = [item for item in self.items if item.startswith(f"{name}@")]
         return [*sorted(earlier, key=lambda item: int(item.rpartition("@")[2])), *([name] if name in self else [])]
 
+    def earliest(self, name: str) -> str:
+        """The text of the first round's item."""
+        rounds = self._rounds(name)
+        return self.text(rounds[0]) if rounds else ""
+
     def pids(self, name: str) -> list[int] | None:
         """A JSON list of PIDs; None where there is none, or anything else in it."""
         found = self.json(name)
@@ -75,6 +80,11 @@ class Evidence:
         for line in self._own_lines():
             reader.feed_line(line)
         return reader.report()
+
+    @cached_property
+    def messages(self) -> tuple[str, ...]:
+        """What the processes of this start wrote, line by line."""
+        return tuple(text for line in self._own_lines() if (text := _message(line)) is not None)
 
     @cached_property
     def boot(self) -> Boot | None:
@@ -203,6 +213,15 @@ def _stream(line: bytes) -> bytes:
 def _foreign(line: bytes, ours: set[bytes]) -> bool:
     stream = _stream(line)
     return bool(stream) and stream not in ours
+
+
+def _message(line: bytes) -> str | None:
+    """The `MESSAGE`; None for a record without one, or whose bytes are no text (journald then gives numbers)."""
+    try:
+        found = json.loads(line).get("MESSAGE")
+    except (ValueError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _field(line: bytes, name: bytes) -> bytes:

@@ -31,6 +31,14 @@ class Reply:
     tool_calls: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How often drafts were made, and how many of their tokens were accepted."""
+
+    drafts: float
+    accepted: float
+
+
 class Engine(Protocol):
     """Pure knowledge of one engine: `verification.ENGINE` in its folder, and a line in `state.engines.registry`."""
 
@@ -47,6 +55,20 @@ class Engine(Protocol):
 
     def facts(self, target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         """What the evidence says about the engine's part; a metric without evidence has value None."""
+        ...
+
+    def model_name(self, target: Target) -> str:
+        """The name under which the target should serve its model."""
+        ...
+
+    def record_interval_s(self, target: Target) -> float:
+        """Seconds between two log records of decoding, where they come by time: traffic must outlast one to be in any.
+        0 where they come with the work itself."""
+        ...
+
+    def counters(self, metrics: str) -> Drafting | None:
+        """Totals of speculation since the start in a `/metrics` answer; None where there are none, or where answers
+        tell the same of single requests."""
         ...
 
     def probes(self) -> Mapping[str, HttpQuestion]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from state.claims import Claim, Fact, Undecidable
 from state.engines import openai_chat
-from state.engines.engine import HttpQuestion, Reply
+from state.engines.engine import Drafting, HttpQuestion, Reply
 from state.engines.sglang import claims, evidence_facts
 from state.evidence import Evidence
 from state.target import Target
@@ -25,6 +25,17 @@ class Sglang:
 
     def facts(self, target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         return evidence_facts.read_facts(target, evidence)
+
+    def model_name(self, target: Target) -> str:
+        return str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
+
+    def record_interval_s(self, target: Target) -> float:
+        """Decode records come with every so many forwards (`decode_log_interval`)."""
+        return 0.0
+
+    def counters(self, metrics: str) -> Drafting | None:
+        """`meta_info` tells acceptance of each request."""
+        return None
 
     def probes(self) -> Mapping[str, HttpQuestion]:
         """`/server_info` is 0.5.6 and later, `/get_server_info` before; the first that answers counts."""

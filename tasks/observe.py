@@ -10,7 +10,7 @@ from state.revision import Revision
 from state.target import started_by
 from tasks import argv
 from tasks.hosts.port import Argv, Completed, Host
-from tasks.processes import members, topmost
+from tasks.processes import members, older, topmost
 from tasks.properties import properties, words_of
 from tasks.sequence import READ_TIMEOUT_S
 
@@ -97,7 +97,9 @@ async def _argv(host: Host, unit: ObservedUnit, revision: Revision) -> tuple[str
 
     if not words or is_engine(words):
         return words or None
-    engine = topmost(await members(host, unit.control_group), is_engine)
+    there = await members(host, unit.control_group)
+    old = older(there, unit.main_pid, unit.invocation)
+    engine = topmost([p for p in there if p.pid not in old], is_engine)
     return engine.argv if engine else words
 
 

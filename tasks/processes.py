@@ -3,20 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.argv import cmdline, control_group, process_stat
+from tasks.argv import cmdline, control_group, environ, process_stat
 from tasks.hosts.port import Host
-from tasks.properties import pids_of, words_of
+from tasks.properties import pids_of, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A living process; `started` counts clock ticks since the host's boot (proc(5), `/proc/PID/stat`)."""
+    """A living process; `started` counts clock ticks since the host's boot (proc(5), `/proc/PID/stat`). `invocation` is
+    the INVOCATION_ID in its environment, empty where it has none or may not be read."""
 
     pid: int
     argv: tuple[str, ...]
     parent: int
     started: int
+    invocation: str = ""
 
 
 async def members(host: Host, group: str) -> tuple[Process, ...]:
@@ -25,26 +27,36 @@ async def members(host: Host, group: str) -> tuple[Process, ...]:
         return ()
     (read,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
     pids = pids_of(read.text)
-    asked = [question for pid in pids for question in (cmdline(pid), process_stat(pid))]
+    asked = [question for pid in pids for question in (cmdline(pid), process_stat(pid), environ(pid))]
     answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
     return tuple(
-        Process(pid, words_of(words.stdout), *_parent_and_start(stat.text))
-        for pid, words, stat in zip(pids, answers[::2], answers[1::2], strict=True)
+        Process(pid, words_of(words.stdout), *_parent_and_start(stat.text), _invocation(variables.stdout))
+        for pid, words, stat, variables in zip(pids, answers[::3], answers[1::3], answers[2::3], strict=True)
         if words.ok and stat.ok
     )
 
 
-def older(processes: Sequence[Process], main_pid: int) -> tuple[int, ...]:
-    """PIDs of those that began before the main process: an earlier start left them in the unit's control group."""
+def older(processes: Sequence[Process], main_pid: int, invocation: str) -> frozenset[int]:
+    """PIDs of those that an earlier start left in the unit's control group: they began before the main process, or
+    their environment tells of another invocation. Ticks alone are too coarse (10 ms): systemd may start a unit anew
+    within the one in which the old processes forked for the last time (seen)."""
     main = next((p for p in processes if p.pid == main_pid), None)
-    return tuple(sorted(p.pid for p in processes if main and p.started < main.started))
+    return frozenset(
+        p.pid
+        for p in processes
+        if (main and p.started < main.started) or (p.invocation and p.invocation != invocation and p is not main)
+    )
 
 
 def topmost(processes: Sequence[Process], is_engine: Callable[[Sequence[str]], bool]) -> Process | None:
-    """The engine among a unit's processes. Forked children show the argv of their parent, so it is the one whose parent
-    is none itself; of several the one that began last, since older ones are leftovers."""
+    """The engine among the processes of a start. Forked children show the argv of their parent, so it is the one whose
+    parent is none itself; of several the one that began last."""
     found = {p.pid: p for p in processes if is_engine(p.argv)}
     return max((p for p in found.values() if p.parent not in found), key=lambda p: p.started, default=None)
+
+
+def _invocation(variables: bytes) -> str:
+    return variables_of(variables).get("INVOCATION_ID", "")
 
 
 def _parent_and_start(stat: str) -> tuple[int, int]:

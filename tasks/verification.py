@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from state.engines.engine import Engine
+from state.engines.engine import Engine, engine_for
 from state.target import Target, started_by
 from state.traffic import GENERATIONS, LOAD, QUIZ, Order
 from tasks import argv
@@ -167,8 +167,7 @@ async def _traffic(
 
 def model_of(target: Target, models: bytes) -> str:
     """The name to ask for: what `/v1/models` says, else what the target's arguments do."""
-    fallback = str(target.arguments.get("served_model_name") or target.arguments.get("model_path") or "default")
-    return model_name(models, fallback)
+    return model_name(models, engine_for(target.engine).model_name(target))
 
 
 def _of_start(journal: bytes) -> bytes:

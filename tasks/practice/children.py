@@ -181,8 +181,18 @@ class ChildRunner:
         status = process.returncode or 0
         return Completed(status if status >= 0 else 128 - status, out, err)
 
+    def outside(self) -> Mapping[int, Sequence[str]]:
+        """Living processes that were started below this root, but are of no unit any more: PID to argv. A container is
+        such a one, which its engine's own daemon starts for the client that a unit runs."""
+        ours = {pid for group in self._groups for pid in group.members()}
+        mark = f"PRACTICE_ROOT={self._root}".encode()
+        return {pid: read_cmdline(pid) for pid in marked(mark) if pid not in ours}
+
     async def aclose(self) -> None:
         await asyncio.gather(*(group.end() for group in self._groups))
+        for pid in self.outside():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._groups.clear()
 
     def _executable(self, path: str) -> str:

@@ -3,10 +3,12 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tasks.practice.clock import Clock
+from tasks.practice.process import EmitAs
+from tasks.practice.units import ServiceUnit
 
 Fields = Mapping[str, bytes]
 
@@ -84,7 +86,13 @@ class Journal:
         self._grown.set()
         return record
 
-    def stdout(self, unit: str, invocation: str, pid: int, identifier: str, line: bytes) -> None:
+    def printer(self, unit: str, invocation: Callable[[], str], identifier: str) -> EmitAs:
+        """What takes the lines of one command that a unit runs, and of all that it leaves behind: systemd makes a
+        connection to journald (`_STREAM_ID`) for each command, and children inherit it."""
+        stream = uuid.uuid4().hex
+        return lambda pid, line: self._stdout(unit, invocation(), stream, pid, identifier, line)
+
+    def _stdout(self, unit: str, invocation: str, stream: str, pid: int, identifier: str, line: bytes) -> None:
         """A line that a unit's process printed, cut where journald cuts it; a `<3>` in front is its priority."""
         level = re.match(rb"<([0-7])>", line)
         line = line[level.end() :] if level else line
@@ -97,7 +105,8 @@ class Journal:
                     "_PID": str(pid),
                     "_COMM": identifier[:15],
                     "_SYSTEMD_UNIT": unit,
-                    "_SYSTEMD_CGROUP": f"/system.slice/{unit}",
+                    "_STREAM_ID": stream,
+                    "_SYSTEMD_CGROUP": ServiceUnit(unit).control_group,
                     "_SYSTEMD_INVOCATION_ID": invocation,
                     "MESSAGE": line[start : start + self.LINE_MAX],
                 }

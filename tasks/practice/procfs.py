@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.practice.files import Entry, Layer, refusal
+from tasks.practice.units import ServiceUnit
 
 _FILES = ("cmdline", "environ", "comm", "stat", "status", "cgroup")
 _REAL_PID_MAX = 4_194_304
@@ -46,7 +47,7 @@ class Procfs(Layer):
         pid, name = path.split("/")[2:4]
         seen = self._seen(pid, path)
         if name == "cgroup":
-            return f"0::/system.slice/{seen.unit}\n".encode() if seen.unit else b"0::/user.slice\n"
+            return f"0::{ServiceUnit(seen.unit).control_group}\n".encode() if seen.unit else b"0::/user.slice\n"
         if seen.real and name != "cmdline":
             return _real(int(pid), name, path)
         return _synthetic(int(pid), name, seen)

@@ -217,14 +217,8 @@ class Service:
         return False
 
     def _printer(self) -> EmitAs:
-        """What takes the lines of one command that is run, and of all that it leaves behind."""
-        stream = self._systemd.new_invocation()
-
-        def printed(pid: int, line: bytes) -> None:
-            # journald stamps a line with the unit's invocation of now, so a leftover's lines carry the next start's.
-            self._systemd.journal.stdout(self.unit.name, self.status.invocation, stream, pid, self._identifier, line)
-
-        return printed
+        # journald stamps a line with the unit's invocation of now, so a leftover's lines carry the next start's.
+        return self._systemd.journal.printer(self.unit.name, lambda: self.status.invocation, self._identifier)
 
     @contextlib.contextmanager
     def _bounded(self) -> Iterator[None]:

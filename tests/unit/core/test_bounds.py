@@ -4,10 +4,10 @@ import random
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from state.interval import change_bounds, mean_bounds, share_bounds
+from state.interval import change_bounds, mean_bounds, share_bounds, shift_bounds
 
 positive = st.lists(st.floats(1, 1e3), min_size=3, max_size=20)
 
@@ -69,6 +69,7 @@ def test_a_change_needs_two_positive_samples_of_each_side(new: list[float], old:
 @given(positive, positive)
 def test_the_way_back_is_the_inverse_change(new: list[float], old: list[float]) -> None:
     there, back = change_bounds(new, old, 0.05, 0.05), change_bounds(old, new, 0.05, 0.05)
+    assume(max(there.high, back.high) < 1000)  # beyond it bounds are cut
     assert (1 + there.middle) * (1 + back.middle) == pytest.approx(1)
     assert (1 + there.low) * (1 + back.high) == pytest.approx(1)
 
@@ -95,3 +96,31 @@ def test_the_two_sides_of_a_mean_have_errors_of_their_own() -> None:
     bounds = mean_bounds(samples, 0.001, 0.1)
     assert bounds.middle - bounds.low > 3 * (bounds.high - bounds.middle)
     assert bounds.middle == fmean(samples)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "low", "high"),
+    [
+        pytest.param(range(8), range(8), -3.0, 3.0, id="8 and 8: the 14th difference of each end (tables: U = 13)"),
+        pytest.param(range(5), range(5), -3.0, 3.0, id="5 and 5: the 3rd (tables: U = 2)"),
+        pytest.param(range(10, 13), range(2), -float("inf"), float("inf"), id="3 and 2 exclude nothing at 2.5 %"),
+    ],
+)
+def test_shifts_have_the_interval_of_mann_and_whitney(new: range, old: range, low: float, high: float) -> None:
+    bounds = shift_bounds([float(v) for v in new], [float(v) for v in old], 0.025, 0.025)
+    assert (bounds.low, bounds.high) == (low, high)
+
+
+def test_one_slow_repeat_moves_the_estimate_little() -> None:
+    old, new = [100.0, 101, 99, 100, 102, 98, 100, 101], [112.0, 113, 111, 112, 114, 110, 112, 113]
+    calm, disturbed = (change_bounds(side, old, 0.01, 0.05) for side in (new, [*new[:7], 60.0]))
+    assert calm.middle == pytest.approx(0.12, abs=0.005)
+    assert disturbed.middle == pytest.approx(calm.middle, abs=0.01)
+    assert disturbed.low < calm.low
+
+
+def test_neighbours_that_resemble_each_other_count_for_fewer() -> None:
+    shuffled = [100.0, 104, 98, 103, 97, 105, 99, 102, 101, 96]
+    rising, new = sorted(shuffled), [120.0, 121, 119, 120, 122, 118, 120, 121, 119, 120]
+    calm, drifting = (change_bounds(new, side, 0.01, 0.05) for side in (shuffled, rising))
+    assert drifting.high - drifting.low > 1.5 * (calm.high - calm.low)

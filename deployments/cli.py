@@ -12,6 +12,7 @@ from deployments import interrupts
 from deployments.unbroken import unbroken_output
 from state.errors import InterlockError
 from state.events import ErrorFacts
+from state.hold import Answer
 
 app = typer.Typer(
     name="interlock",
@@ -145,6 +146,19 @@ def recover(
     from deployments import recovery
 
     run(recovery.recover(console(), rollout, as_json=as_json, take_over=take_over))
+
+
+@app.command()
+def answer(
+    rollout: RolloutId,
+    word: Annotated[Answer, typer.Argument(metavar="ANSWER", help="promote or rollback.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
+    as_json: AsJson = False,
+) -> None:
+    """Answer a rollout that holds: its proof stayed open, and its policy is to ask a person."""
+    from deployments import answer as commands
+
+    run(commands.answer(console(), rollout, word, reason=reason, as_json=as_json))
 
 
 @app.command()

@@ -7,9 +7,9 @@ from datetime import datetime
 from rich.console import Console
 from rich.status import Status
 
-from deployments.page import show_line, show_plan, show_verdicts
+from deployments.page import show_hold, show_line, show_plan, show_verdicts
 from flows.ports import Watch
-from state.events import ActionStarted, Judged, PlanMade, decode
+from state.events import ActionStarted, HoldOpened, Judged, PlanMade, decode
 from state.narrative import Line as NarrativeLine
 from state.narrative import tell, title_of
 from state.rollout import Rollout
@@ -28,12 +28,14 @@ class LivePage:
     def watch(self) -> Watch:
         return Watch(recorded=self._recorded, progress=self._progress)
 
-    def _recorded(self, _rollout: Rollout, recorded: RecordedEvent) -> None:
+    def _recorded(self, rollout: Rollout, recorded: RecordedEvent) -> None:
         self._begun = self._begun or recorded.recorded_at
         event = decode(recorded)
         if isinstance(event, ActionStarted):
             self._action = title_of(event.action)
             self._move(self._action)
+            if event.action == "hold" and rollout.hold and rollout.requested:
+                self._move(f"hold: asks until {rollout.hold.deadline}; `interlock answer {rollout.requested.rollout}`")
         if told := tell(event):
             mark, title, text = told
             after = (recorded.recorded_at - self._begun).total_seconds()
@@ -45,6 +47,8 @@ class LivePage:
         if isinstance(event, Judged):
             side = "new revision" if event.side == "new" else "old revision, put back"
             show_verdicts(self._console, event.verdicts, f"Claims: {side}")
+        if isinstance(event, HoldOpened) and rollout.requested:
+            show_hold(self._console, event, rollout.requested.rollout)
 
     def _progress(self, stage: str, seconds: float) -> None:
         self._move(f"{self._action}: {stage} ({seconds:.1f} s)")
@@ -54,6 +58,17 @@ class LivePage:
     def _move(self, text: str) -> None:
         if self._status is not None:
             self._status.update(text)
+
+
+def asking_on_stderr() -> Watch:
+    """A watch that only passes on a question to a person, for a command whose output is JSON."""
+
+    def recorded(rollout: Rollout, recorded: RecordedEvent) -> None:
+        event = decode(recorded)
+        if isinstance(event, HoldOpened) and rollout.requested:
+            show_hold(Console(stderr=True, highlight=False), event, rollout.requested.rollout)
+
+    return Watch(recorded=recorded)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from state.claims import PLANES, Claim, Verdict
-from state.events import RolloutConcluded
+from state.events import HoldOpened, RolloutConcluded
 from state.narrative import Line, Mark
 from state.plan import Plan
 
@@ -93,6 +93,24 @@ TITLE_COLUMNS = 19
 def show_timeline(console: Console, lines: Iterable[Line]) -> None:
     for line in lines:
         show_line(console, line)
+
+
+def show_hold(console: Console, hold: HoldOpened, rollout: str) -> None:
+    """The question, what is open and what is known of it, how it is answered, and what follows if nobody does."""
+    console.print(Text.assemble(("ASKS", "bold yellow"), f"  {hold.question}"))
+    for verdict in hold.open:
+        known = Text.assemble(("? ", "yellow"), f"{verdict.statement} ({verdict.claim}): {_clipped(verdict.reason)}")
+        console.print(Padding(known, (0, 0, 0, 2)))
+        if verdict.refuting:
+            console.print(Padding(Text(f"would be refuted by: {_clipped(verdict.refuting)}"), (0, 0, 0, 4)))
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=9)
+    grid.add_column(overflow="fold")
+    grid.add_row("  answer", f"interlock answer {rollout} promote --reason TEXT")
+    grid.add_row("", f"interlock answer {rollout} rollback --reason TEXT")
+    grid.add_row("  who", Text(hold.may_answer))
+    grid.add_row("  until", f"{hold.deadline}; with no answer by then: {hold.default}")
+    console.print(grid)
 
 
 def show_end(console: Console, concluded: RolloutConcluded, rollout: str) -> None:

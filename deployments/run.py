@@ -10,10 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
-from deployments.live import live
-from deployments.page import show_claims, show_end, show_plan, show_timeline, show_verdicts
+from deployments.live import asking_on_stderr, live
+from deployments.page import show_claims, show_end, show_hold, show_plan, show_timeline, show_verdicts
 from flows import conclude, requests
 from flows.history import History, full_id
+from flows.hold import asking
 from flows.perform import kept_out_of, look
 from flows.ports import Ports, opened
 from flows.prefect_home import PrefectHome
@@ -106,6 +107,8 @@ async def show(console: Console, rollout: str, *, as_json: bool) -> int:
     show_timeline(console, narrate(recorded))
     for key, judged in folded.judged.items():
         show_verdicts(console, judged.verdicts, f"Claims ({key.replace(':', ', round ')})")
+    if hold := asking(folded):
+        show_hold(console, hold, history.rollout_id)
     if folded.concluded:
         show_end(console, folded.concluded, history.rollout_id)
     return 0
@@ -167,9 +170,9 @@ def _changes_a_host(action: Action) -> bool:
 
 @asynccontextmanager
 async def watching(console: Console, as_json: bool) -> AsyncIterator[Ports]:
-    """Ports whose events are shown live, unless the answer is to be JSON."""
+    """Ports whose events are shown live; of those whose end is told in JSON, only a question to a person."""
     if as_json:
-        async with wired(Settings()) as (ports, _):
+        async with wired(Settings(), asking_on_stderr()) as (ports, _):
             yield ports
         return
     with live(console) as watch:

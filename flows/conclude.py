@@ -10,6 +10,7 @@ from flows.work import Work
 from state.claims import Verdict
 from state.errors import InterlockError, VersionConflict
 from state.events import Ending, ErrorFacts, Event, LeaseReleased, RolloutConcluded, encode
+from state.hold import told, undecided
 from state.leases import RevisionProven, proven
 from state.next_action import begun_steps, with_trouble
 from state.plan import Plan
@@ -74,9 +75,9 @@ def summary(rollout: Rollout, ending: Ending) -> str:
     why = trouble.error.message if trouble else ""
     match ending:
         case "promoted":
-            return f"the new revision is in effect: {_counted(rollout.verdicts)}"
+            return f"the new revision is in effect: {_counted(rollout.verdicts)}{_accepted(rollout)}"
         case "verified":
-            return f"what runs is what the manifest asks for: {_counted(rollout.verdicts)}"
+            return f"what runs is what the manifest asks for: {_counted(rollout.verdicts)}{_accepted(rollout)}"
         case "unchanged":
             return rollout.plan.unchanged if rollout.plan else "nothing to do"
         case "rolled-back":
@@ -96,6 +97,14 @@ def summary(rollout: Rollout, ending: Ending) -> str:
 def _counted(verdicts: Sequence[Verdict]) -> str:
     held = sum(v.outcome == "held" for v in verdicts)
     return f"{held} of {len(verdicts)} claims held"
+
+
+def _accepted(rollout: Rollout) -> str:
+    """The doubt that was accepted: each claim that stayed open, and who let it pass."""
+    left = "; ".join(f"{v.claim} stayed open: {v.reason}" for v in undecided(rollout.verdicts))
+    if not left:
+        return ""
+    return f"; {left}; {told(rollout.answer) if rollout.answer else 'the policy accepts that'}"
 
 
 def _but_for(rollout: Rollout) -> str:

@@ -4,14 +4,15 @@ from collections.abc import Awaitable, Callable
 
 from flows.history import History
 from state.action import Action
-from state.errors import InterlockError, UnbindStuck
+from state.errors import InterlockError, UnbindStuck, VersionConflict
 from state.events import ActionFailed, ActionStarted, DeviceQuarantined, ErrorFacts, Event
 from state.next_action import next_action
 from state.redaction import redact
 from state.rollout import Rollout
 
-Perform = Callable[[Action, int, Rollout], Awaitable[Event]]
-"""Does the action's attempt and returns its fact; raises InterlockError, which becomes the fact that it failed."""
+Perform = Callable[[Action, int, Rollout], Awaitable[Event | None]]
+"""Does the action's attempt and returns its fact, None where somebody else has recorded it; raises InterlockError,
+which becomes the fact that it failed."""
 
 Act = Callable[[Action], Awaitable[object]]
 """Attempts an action, again while its errors are retryable; everything it learns is in the history when it returns."""
@@ -34,7 +35,19 @@ async def drive(history: History, act: Act, until: Until = never) -> Rollout:
 
 
 async def attempt(history: History, perform: Perform, action: Action) -> ErrorFacts | None:
-    """One attempt: the intent on disk before the effect, the fact after it. Returns the error if it failed."""
+    """One attempt: the intent on disk before the effect, the fact after it. Returns the error if it failed.
+
+    An answer to a hold that was appended meanwhile keeps this attempt's own word out of the history, and is no taking
+    over: what comes next is asked of the history with the answer in it. Raises VersionConflict for anything else.
+    """
+    try:
+        return await _attempted(history, perform, action)
+    except VersionConflict:
+        await history.take_in_answer()
+        return None
+
+
+async def _attempted(history: History, perform: Perform, action: Action) -> ErrorFacts | None:
     number = history.rollout.attempts.get(action.key, 0) + 1
     rollout = await history.record(ActionStarted(action=action.key, attempt=number))
     try:
@@ -44,7 +57,7 @@ async def attempt(history: History, perform: Perform, action: Action) -> ErrorFa
         kept_out = quarantined(error, action.key, number)
         await history.record(*kept_out, ActionFailed(action=action.key, attempt=number, error=failed))
         return failed
-    await history.record(fact)
+    await (history.record(fact) if fact is not None else history.take_in_answer())
     return None
 
 

@@ -1,10 +1,11 @@
-"""One rollout's stream: read, folded, and appended to. Nothing else writes it."""
+"""One rollout's stream: read, folded, and appended to. Beside its orchestrator only an answer to a hold is written."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flows.ports import Ports
-from state.errors import NotFound, UsageInvalid
-from state.events import Event, decode, encode
+from state.errors import NotFound, UsageInvalid, VersionConflict
+from state.events import Event, HoldAnswered, decode, encode
 from state.rollout import Rollout, evolve, fold
 from state.store.port import RecordedEvent
 
@@ -54,7 +55,18 @@ class History:
     async def record(self, *events: Event) -> Rollout:
         """Append durably, all or none, then tell the watch. Raises VersionConflict, StoreUnavailable."""
         stored = await self.ports.events.append(self.stream, self.version, list(map(encode, events)))
-        for event, recorded in zip(events, stored, strict=True):
-            self.version, self.rollout = recorded.version, evolve(self.rollout, event)
+        return self._take_in(stored)
+
+    async def take_in_answer(self) -> Rollout:
+        """Go on from an answer that somebody appended meanwhile. Raises VersionConflict unless that is all there is:
+        anything else means that another orchestrator has the rollout."""
+        found = await self.ports.events.read(self.stream, self.version)
+        if not found or any(recorded.type != HoldAnswered.wire for recorded in found):
+            raise VersionConflict(self.stream, self.version, self.version + len(found))
+        return self._take_in(found)
+
+    def _take_in(self, stored: Iterable[RecordedEvent]) -> Rollout:
+        for recorded in stored:
+            self.version, self.rollout = recorded.version, evolve(self.rollout, decode(recorded))
             self.ports.watch.recorded(self.rollout, recorded)
         return self.rollout

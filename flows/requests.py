@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flows.history import History
 from flows.ports import Ports
-from state.errors import NoneProven, NotFound, Refused, UsageInvalid
+from state.errors import NoneProven, NotFound, UsageInvalid
 from state.events import Purpose, RolloutRequested
 from state.leases import proven
 from state.manifest.model import HostSpec, Manifest
@@ -25,19 +25,13 @@ def from_manifest(
 ) -> RolloutRequested:
     """`reviewed_plan` is a plan's digest, or its beginning.
 
-    Raises UsageInvalid for an engine that is not known, or no such beginning, Refused for a policy that this release
-    does not have.
+    Raises UsageInvalid for an engine that is not known, or no such beginning.
     """
     revision = render(manifest)
     if reviewed_plan is not None and not re.fullmatch(_REVIEWED, reviewed_plan):
         raise UsageInvalid(
             f"`{reviewed_plan}` is no plan's digest, nor the beginning of one: at least 8 hex digits",
             hint="`interlock plan MANIFEST` prints it",
-        )
-    if revision.policy.inconclusive == "hold":
-        raise Refused(
-            "policy.inconclusive: `hold` needs somebody to ask, and this release has nobody yet",
-            hint="use `rollback` (the default) or `accept`",
         )
     return RolloutRequested(
         rollout=new_id(),

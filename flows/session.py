@@ -53,10 +53,18 @@ async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollou
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
         try:
-            await history.record(RolloutResumed(session=rollout.session + 1, actor=ports.holder))
+            await _record_resumption(history)
         except VersionConflict as error:
             raise TakenOver(rollout_id) from error
     return await go_on(history, skin)
+
+
+async def _record_resumption(history: History) -> Rollout:
+    while True:
+        try:
+            return await history.record(RolloutResumed(session=history.rollout.session + 1, actor=history.ports.holder))
+        except VersionConflict:
+            await history.take_in_answer()
 
 
 async def refuse_driven(ports: Ports, rollout_id: str) -> None:

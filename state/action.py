@@ -14,6 +14,8 @@ Kind = Literal[
     "await-readiness",
     "verify",
     "judge",
+    "open-hold",
+    "hold",
     "soak",
     "freeze",
     "conclude",
@@ -75,6 +77,16 @@ def verify(side: Side, round_: int) -> Action:
 
 def judging(side: Side, round_: int) -> Action:
     return Action("judge", f"judge:{side}:{round_}", side=side, round=round_)
+
+
+def open_hold() -> Action:
+    """Puts the question to a person, once."""
+    return Action("open-hold", "open-hold")
+
+
+def hold() -> Action:
+    """Waits for the answer; its fact is the answer, whoever records it."""
+    return Action("hold", "hold")
 
 
 def soak() -> Action:

@@ -9,6 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from state.claims import Fact, Outcome, Verdict
 from state.errors import HistoryCorrupt, InterlockError
+from state.event import Event as Event
+from state.event import Succeeded as Succeeded
+from state.hold import HoldAnswered as HoldAnswered
+from state.hold import HoldOpened as HoldOpened
 from state.manifest.model import HostSpec
 from state.model import Value
 from state.plan import Plan
@@ -59,13 +63,6 @@ class EvidenceItem(Value):
     digest: str
     media_type: str
     size: int
-
-
-class Event(Value):
-    """Base of all events; `wire` is the type's name in the store, `schema_version` counts its shapes."""
-
-    wire: ClassVar[str]
-    schema_version: ClassVar[int] = 1
 
 
 class RolloutRequested(Event):
@@ -131,13 +128,6 @@ class DeviceCleared(Event):
     reason: str
 
 
-class Succeeded(Event):
-    """Base of the facts that end an action."""
-
-    action: str
-    attempt: int
-
-
 class PlanMade(Succeeded):
     wire: ClassVar[str] = "plan-made"
     plan: Plan
@@ -195,10 +185,13 @@ class ReadinessReached(Succeeded):
 
 
 class EvidenceGathered(Succeeded):
+    """`items` hold the accumulating evidence of earlier rounds too, as `NAME@ROUND`; `seconds` is what it took."""
+
     wire: ClassVar[str] = "evidence-gathered"
     side: Side
     round: int
     items: dict[str, EvidenceItem]
+    seconds: float = 0.0
 
 
 class Judged(Succeeded):
@@ -255,6 +248,8 @@ EVENTS: Mapping[str, type[Event]] = {
         ReadinessReached,
         EvidenceGathered,
         Judged,
+        HoldOpened,
+        HoldAnswered,
         SoakPassed,
         EvidenceFrozen,
         RolloutConcluded,

@@ -14,6 +14,8 @@ from state.events import (
     Event,
     EvidenceFrozen,
     EvidenceGathered,
+    HoldAnswered,
+    HoldOpened,
     Judged,
     LeaseReleased,
     LeaseTaken,
@@ -27,6 +29,7 @@ from state.events import (
     StepSucceeded,
     decode,
 )
+from state.hold import told
 from state.model import Value
 from state.store.port import RecordedEvent
 
@@ -120,6 +123,10 @@ def _tell_success(event: Event) -> tuple[Mark, str, str] | None:
             return "done", title_of(event.action), f"{len(event.items)} pieces of evidence, {size // 1024} KiB"
         case Judged():
             return _tell_judgement(event)
+        case HoldOpened():
+            return "note", "hold", f"asks until {event.deadline}, otherwise {event.default}: {event.question}"
+        case HoldAnswered():
+            return "done" if event.answer == "promote" else "failed", "hold", told(event)
         case SoakPassed():
             return "done", "soak", f"the same start still generates after {event.seconds:g} s"
         case EvidenceFrozen():

@@ -1,7 +1,8 @@
 """What a rollout does next: a pure function of its history.
 
-Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, a soak if asked, promotion. The
-first action that fails for good, a refuted or undecided claim, or a cancellation turns it backward: freeze the
+Forward: plan, lease, preflight, baseline, the plan's steps, readiness, verification, a question to a person where the
+proof stays open and the policy says so, a soak if asked, promotion. The first action that fails for good, a refuted or
+undecided claim, an answer that says so, or a cancellation turns it backward: freeze the
 evidence, undo every step that was started, newest first, prove the old revision by its own claims, take down the
 guards. Each way is a list of keys; the next action is the first that is not done.
 """
@@ -11,15 +12,15 @@ from dataclasses import replace
 
 from state import action as actions
 from state.action import Action
-from state.events import Ending, ErrorFacts, Judged
+from state.claims import Doubt
+from state.events import Ending, ErrorFacts, Judged, Side
+from state.hold import policy_for, told
 from state.rollout import Rollout, Trouble
+from state.sampling import ROUNDS, another
 from state.steps import Step
 
 ATTEMPTS = 3
 """Attempts an action gets while its errors are retryable; a policy may say otherwise (`policy.attempts`)."""
-
-ROUNDS = 3
-"""Rounds of traffic a verification gets while more samples could still decide a claim."""
 
 
 def next_action(rollout: Rollout) -> Action | None:
@@ -61,6 +62,8 @@ def _failure(rollout: Rollout) -> Trouble | None:
             return None
         if action.kind == "judge" and (doubt := _doubt(rollout, action)):
             return Trouble(action.key, doubt)
+        if action.kind == "hold" and (refusal := _refusal(rollout)):
+            return Trouble(action.key, refusal)
     return None
 
 
@@ -117,18 +120,33 @@ def _proving(rollout: Rollout, ending: Ending) -> Iterator[Action]:
         yield actions.judging("new", round_)
         if not _again(rollout, "new", round_):
             break
-    if ending == "promoted" and rollout.requested and rollout.requested.revision.policy.soak_s > 0:
-        yield actions.soak()
+    asked = ending == "promoted" and _policy(rollout, rollout.judged.get(f"new:{round_}")) == "hold"
+    if asked:
+        yield actions.open_hold()
+        yield actions.hold()
+    if ending == "promoted" and (asked or _soak_s(rollout) > 0):
+        yield actions.soak()  # after a hold even of no seconds: what was judged may have ended while a person thought
     yield actions.freeze()
     yield actions.conclude(ending)
 
 
-def _again(rollout: Rollout, side: str, round_: int) -> bool:
-    """Whether another round could decide: nothing refuted, something open that more samples may settle."""
-    judged = rollout.judged.get(f"{side}:{round_}")
-    if judged is None or judged.outcome != "inconclusive" or round_ >= ROUNDS:
-        return False
-    return any(v.more for v in judged.verdicts if v.outcome == "inconclusive")
+def _again(rollout: Rollout, side: Side, round_: int) -> bool:
+    """Whether another round could decide, after what this one and those before it took."""
+    key = f"{side}:{round_}"
+    judged = rollout.judged.get(key)
+    return judged is not None and another(judged.verdicts, round_, rollout.spent.get(key, 0.0))
+
+
+def _soak_s(rollout: Rollout) -> float:
+    return rollout.requested.revision.policy.soak_s if rollout.requested else 0.0
+
+
+def _policy(rollout: Rollout, judged: Judged | None) -> Doubt | None:
+    """What follows from an open judgement; None for one that is not. A verification changes nothing and asks nobody."""
+    if judged is None or judged.outcome != "inconclusive" or rollout.requested is None:
+        return None
+    found = policy_for(judged.verdicts, rollout.requested.revision.policy.inconclusive)
+    return "rollback" if found == "hold" and rollout.requested.purpose == "verify" else found
 
 
 def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:
@@ -136,9 +154,10 @@ def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:
     judged = rollout.judged.get(f"{action.side}:{action.round}")
     if judged is None or judged.outcome == "held" or _again(rollout, action.side, action.round):
         return None
-    open_is_fine = rollout.requested is not None and rollout.requested.revision.policy.inconclusive == "accept"
-    if judged.outcome == "inconclusive" and open_is_fine:
-        return None
+    return None if _policy(rollout, judged) in ("hold", "accept") else _not_held(judged)
+
+
+def _not_held(judged: Judged) -> ErrorFacts:
     code = f"claim-{judged.outcome}"
     named = [v for v in judged.verdicts if v.outcome == judged.outcome]
     if not named:
@@ -146,6 +165,15 @@ def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:
     first = named[0]
     rest = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
     return ErrorFacts(code=code, message=f"{first.claim} {judged.outcome}: {first.reason}{rest}", hint=first.remedy)
+
+
+def _refusal(rollout: Rollout) -> ErrorFacts | None:
+    """Why the answer to the hold turns the rollout back, if it does."""
+    answered, judged = rollout.answer, [j for j in rollout.judged.values() if j.side == "new"]
+    if answered is None or answered.answer != "rollback" or not judged:
+        return None
+    left = _not_held(judged[-1])
+    return left.model_copy(update={"message": f"{left.message}; {told(answered)}"})
 
 
 def _backward(rollout: Rollout, trouble: Trouble) -> Action:

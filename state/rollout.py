@@ -17,6 +17,8 @@ from state.events import (
     Event,
     EvidenceGathered,
     EvidenceItem,
+    HoldAnswered,
+    HoldOpened,
     Judged,
     LeaseReleased,
     LeaseTaken,
@@ -43,7 +45,9 @@ class Trouble:
 class Rollout:
     """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
     `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often it went on after it
-    had been stranded, `quarantined` the devices that it quarantined and nobody has cleared, by address."""
+    had been stranded, `quarantined` the devices that it quarantined and nobody has cleared, by address,
+    `spent` the seconds that
+    a side's rounds took up to each of them."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -57,6 +61,7 @@ class Rollout:
     engine_version: str | None = None
     judged: Mapping[str, Judged] = field(default_factory=dict)
     gathered: Mapping[str, Mapping[str, EvidenceItem]] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
     service: Mapping[str, Any] = field(default_factory=dict)
     trouble: Trouble | None = None
     cancelled: str = ""
@@ -85,6 +90,17 @@ class Rollout:
             return False
         asked = any(key.startswith("lease:") for key in self.attempts)
         return self.released or not asked or self.concluded.outcome == "stranded"
+
+    @property
+    def hold(self) -> HoldOpened | None:
+        """The question that was put to a person."""
+        opened = self.done.get("open-hold")
+        return opened if isinstance(opened, HoldOpened) else None
+
+    @property
+    def answer(self) -> HoldAnswered | None:
+        answered = self.done.get("hold")
+        return answered if isinstance(answered, HoldAnswered) else None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -124,7 +140,7 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
         case StepSucceeded():
             return replace(rollout, service={**rollout.service, **event.facts})
         case EvidenceGathered():
-            return replace(rollout, gathered={**rollout.gathered, f"{event.side}:{event.round}": event.items})
+            return _gathered(rollout, event)
         case Judged():
             return replace(rollout, judged={**rollout.judged, f"{event.side}:{event.round}": event})
         case RolloutConcluded():
@@ -132,6 +148,12 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
         case LeaseReleased():
             return replace(rollout, leased=False, released=True)
     return rollout
+
+
+def _gathered(rollout: Rollout, event: EvidenceGathered) -> Rollout:
+    key, before = f"{event.side}:{event.round}", f"{event.side}:{event.round - 1}"
+    spent = rollout.spent.get(before, 0.0) + event.seconds
+    return replace(rollout, gathered={**rollout.gathered, key: event.items}, spent={**rollout.spent, key: spent})
 
 
 def fold(events: Iterable[Event], start: Rollout | None = None) -> Rollout:

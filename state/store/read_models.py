@@ -9,6 +9,8 @@ from state.events import (
     DeviceCleared,
     DeviceQuarantined,
     Event,
+    HoldAnswered,
+    HoldOpened,
     Judged,
     LeaseTaken,
     PlanMade,
@@ -91,6 +93,8 @@ def _requested_row(seen: Seen) -> Row:
 
 def _rollout_change(row: Row, seen: Seen) -> Row:
     match seen.event:
+        case ActionStarted(action=action) if row["state"] == "holding" and not action.startswith(("hold", "lease")):
+            return {"action": action, "state": "running", "summary": None}
         case ActionStarted(action=action):
             return {"action": action}
         case ActionFailed(error=error) if row["error"] is None:
@@ -101,12 +105,17 @@ def _rollout_change(row: Row, seen: Seen) -> Row:
             return {"quarantined": ", ".join(sorted({*_kept_out(row)} - {f"{address} on {host}"})) or None}
         case PlanMade():
             return {"state": "planned"}
-        case LeaseTaken():
+        case LeaseTaken() if row["state"] != "holding":
             return {"state": "running"}
         case PreflightPassed(engine_version=version):
             return {"engine_version": version}
         case Judged(outcome=outcome):
             return {"verdict": outcome}
+        case HoldOpened() as hold:
+            asks = f"asks a person until {hold.deadline}, otherwise {hold.default}: {hold.question}"
+            return {"state": "holding", "summary": asks}
+        case HoldAnswered():
+            return {"state": "running", "summary": None}
         case RolloutConcluded() as ended:
             return _ended(seen, ended)
     return {}

@@ -148,7 +148,8 @@ rollouts = Table(
     Column("quarantined", Text),
     Index("ix_rollouts_service_requested_at", "service", "requested_at"),
 )
-"""Each rollout as a line. `state` is `requested`, `planned`, `running` or the ending; `error` is the first failure;
+"""Each rollout as a line. `state` is `requested`, `planned`, `running`, `holding` (it asks a person), or the ending;
+`summary` is the question, then the ending's sentence; `error` is the first failure;
 `quarantined` are devices that nobody has cleared since, as `ADDRESS on HOST, ...`."""
 
 acceptance = Table(

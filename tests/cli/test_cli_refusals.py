@@ -107,12 +107,6 @@ APPLIED = [
         "nothing was touched",
         id="misspelt-flag",
     ),
-    pytest.param(
-        asked(policy={"inconclusive": "hold"}),
-        "policy.inconclusive: `hold` needs somebody to ask",
-        "use `rollback`",
-        id="hold-has-nobody-to-ask",
-    ),
 ]
 
 

@@ -11,7 +11,7 @@ from flows import requests
 from flows.perform import look
 from flows.ports import opened
 from flows.session import begin
-from state.errors import Refused, UsageInvalid
+from state.errors import UsageInvalid
 from state.events import RolloutRequested
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
@@ -200,28 +200,6 @@ def test_a_flag_that_was_renamed_is_refused_by_the_installed_version() -> None:
             assert ended.concluded.exit_code == 3
             assert "does not accept --mamba-scheduler-strategy" in ended.concluded.summary
             assert "it is `--mamba-radix-cache-strategy` since 0.5.14" in ended.concluded.summary
-
-    run()
-
-
-UNDECIDABLE = [
-    pytest.param(
-        {"policy": {"inconclusive": "hold"}}, "`hold` needs somebody to ask", "use `rollback`", id="nobody-to-ask"
-    ),
-]
-
-
-@pytest.mark.parametrize(("changes", "sentence", "hint"), UNDECIDABLE)
-def test_a_policy_that_this_release_lacks_is_refused_before_anything_is_recorded(
-    changes: dict[str, Any], sentence: str, hint: str
-) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        async with rehearsal() as stage:
-            with pytest.raises(Refused, match=sentence) as refusal:
-                await stage.roll_out(**changes)
-            assert hint in refusal.value.hint
-            assert await stage.store.streams() == ()
 
     run()
 

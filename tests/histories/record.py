@@ -1,13 +1,12 @@
-"""Records sample histories, evidence included: `PYTHONPATH=. python tests/histories/record.py NAME`.
+"""Records sample histories, evidence included: `PYTHONPATH=. python tests/histories/record.py NAME [KIND]`.
 
 A recorded file is never changed afterwards: each release's histories must be read, folded and judged alike for ever.
-NAME goes before `-promoted.jsonl`, `-rolled-back.jsonl` and `-rolled-back+quarantine.jsonl`; take the version of the
-release.
+NAME goes before `-promoted.jsonl` and the other kinds; take the version of the release. With KIND only that one.
 """
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from state.rollout import Rollout
 from state.store.export import export_lines
 from tasks.practice.scene import GUEST_GPUS
 from tests.flows.rehearsal import Rehearsal, rehearsal
+from tests.flows.test_hold import answered, holding
 from tests.practice.virtual_time import VirtualTimeLoop
 
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "NEXTN"}}
@@ -23,13 +23,14 @@ KINDS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "promoted": (),
     "rolled-back": (IGNORED,),
     "rolled-back+quarantine": (),
+    "promoted+hold": (),
 }
 
 
-async def record(name: str) -> None:
-    for kind, faults in KINDS.items():
-        async with rehearsal(faults=faults) as stage:
-            ended = await (with_a_stuck_device(stage) if kind.endswith("+quarantine") else stage.roll_out())
+async def record(name: str, *kinds: str) -> None:
+    for kind in kinds or KINDS:
+        async with rehearsal(faults=KINDS[kind]) as stage:
+            ended = await WAYS.get(kind, Rehearsal.roll_out)(stage)
             assert ended.concluded is not None
             assert ended.concluded.outcome == kind.partition("+")[0]
             (stream,) = await stage.store.streams("rollout-")
@@ -50,6 +51,19 @@ async def with_a_stuck_device(stage: Rehearsal) -> Rollout:
     return ended
 
 
+async def with_a_question(stage: Rehearsal) -> Rollout:
+    """It asks a person, who lets it be promoted, after a soak."""
+    async with holding(stage, soak="10s") as driven:
+        await answered(stage, "promote", reason="3.4 is what we wanted")
+        return await driven
+
+
+WAYS: Mapping[str, Callable[[Rehearsal], Awaitable[Rollout]]] = {
+    "rolled-back+quarantine": with_a_stuck_device,
+    "promoted+hold": with_a_question,
+}
+
+
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(record(sys.argv[1]))
+        runner.run(record(*sys.argv[1:]))

@@ -18,6 +18,8 @@ from state.events import (
     DeviceQuarantined,
     ErrorFacts,
     Event,
+    HoldAnswered,
+    HoldOpened,
     Judged,
     LeaseTaken,
     PlanMade,
@@ -151,6 +153,42 @@ def test_a_rollout_is_a_line_that_keeps_its_first_error() -> None:
         "quarantined": None,
         "version": len(WHOLE),
     }
+
+
+HOLD = HoldOpened(
+    action="open-hold",
+    attempt=1,
+    question="promote?",
+    open=(),
+    deadline="2026-01-01T14:00:00+00:00",
+    default="rollback",
+    may_answer="anybody",
+)
+ASKS = "asks a person until 2026-01-01T14:00:00+00:00, otherwise rollback: promote?"
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param((), ("holding", ASKS), id="asks"),
+        pytest.param((ActionStarted(action="hold", attempt=1),), ("holding", ASKS), id="waits"),
+        pytest.param(
+            (ActionStarted(action="lease:1", attempt=1), leased()),
+            ("holding", ASKS),
+            id="a-new-session-goes-on-waiting",
+        ),
+        pytest.param(
+            (HoldAnswered(action="hold", attempt=1, answer="promote", actor="ada", reason="well"),),
+            ("running", None),
+            id="answered",
+        ),
+        pytest.param((ActionStarted(action="freeze", attempt=1),), ("running", None), id="on-its-way-back"),
+        pytest.param((concluded("rolled-back", 1),), ("rolled-back", "it is rolled-back"), id="ended"),
+    ],
+)
+def test_a_rollout_that_asks_is_listed_with_its_question(later: Sequence[Event], expected: tuple[str, str]) -> None:
+    (row,) = folded([("rollout-r1", (*WHOLE[:8], HOLD, *later))])["rollouts"].values()
+    assert (row["state"], row["summary"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,27 @@ gpus:
 @pytest.mark.parametrize(
     ("sections", "sentence"),
     [
+        pytest.param(
+            {"policy": {"hold": {"deadline": "0s"}}},
+            "policy.hold.deadline: `0.0` does not fit; expected a duration from 1s to 7d, such as 2h",
+            id="a-hold-of-no-time",
+        ),
+        pytest.param(
+            {"policy": {"hold": {"deadline": "8d"}}}, "expected a duration from 1s to 7d", id="a-hold-for-ever"
+        ),
+        pytest.param(
+            {"policy": {"hold": {"default": "promote"}}},
+            "policy.hold.default: `promote` does not fit; expected `rollback` or `accept`",
+            id="a-default-that-is-none",
+        ),
+        pytest.param(
+            {"policy": {"hold": "2h"}},
+            "policy.hold: `2h` does not fit; expected a mapping of deadline and default",
+            id="a-hold-that-is-no-mapping",
+        ),
+        pytest.param(
+            {"policy": {"hold": {"dealine": "2h"}}}, "is not known here; did you mean `deadline`?", id="a-hold-misspelt"
+        ),
         pytest.param({"unit": {"host": "other"}}, "unit.host: `other` is not among the hosts", id="unit-on-no-host"),
         pytest.param(
             {"gpus": {"host": "x", "drivers": {}}}, "gpus.host: `x` is not among the hosts", id="gpus-on-no-host"

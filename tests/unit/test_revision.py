@@ -60,6 +60,19 @@ def test_the_example_becomes_a_revision() -> None:
     assert (revision.stop.drain_s, revision.stop.timeout_s, revision.policy.timer_s) == (60, 90, 300)
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param({}, (7200.0, "rollback"), id="default"),
+        pytest.param({"hold": {"deadline": "30m", "default": "accept"}}, (1800.0, "accept"), id="said"),
+    ],
+)
+def test_a_hold_has_a_deadline_and_a_default(policy: dict[str, Any], expected: tuple[float, str]) -> None:
+    text = yaml.safe_dump({**yaml.safe_load(SMALL), "policy": policy})
+    made = render(load_manifest(text, "m.yaml")).policy
+    assert (made.hold_deadline_s, made.hold_default) == expected
+
+
 def test_the_unit_carries_what_the_manifest_says() -> None:
     text = render(load_manifest(EXAMPLE, "example.yaml")).files[0].content
     service = directives(text, "Service")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from state.canonical import sha256_hex
-from state.claims import Claim, Outcome, Plane, Verdict
+from state.claims import Claim, Doubt, Outcome, Plane, Verdict
 from state.events import (
     ActionFailed,
     ActionStarted,
@@ -14,6 +14,8 @@ from state.events import (
     EvidenceFrozen,
     EvidenceGathered,
     EvidenceItem,
+    HoldAnswered,
+    HoldOpened,
     Judged,
     LeaseReleased,
     LeaseTaken,
@@ -25,6 +27,7 @@ from state.events import (
     SoakPassed,
     StepSucceeded,
 )
+from state.hold import Answer
 from state.manifest.model import HostSpec
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedUnit
 from state.plan import Plan, describe, restart_reason, steps_between
@@ -160,7 +163,14 @@ ITEM = EvidenceItem(digest="0" * 64, media_type="text/plain", size=1)
 
 
 def fact(
-    key: str, *, made: Plan | None = None, outcome: Outcome = "held", more: bool = False, good: bool = True
+    key: str,
+    *,
+    made: Plan | None = None,
+    outcome: Outcome = "held",
+    more: bool = False,
+    good: bool = True,
+    answer: Answer = "promote",
+    doubt: Doubt | None = None,
 ) -> Event:
     """The event with which the action of this key succeeds."""
     common: dict[str, Any] = {"action": key, "attempt": 1}
@@ -183,8 +193,19 @@ def fact(
         case "verify":
             return EvidenceGathered(**common, side=first, round=int(last), items={"journal": ITEM})
         case "judge":
-            verdicts = (verdict(outcome, more=more),)
+            verdicts = (verdict(outcome, more=more).model_copy(update={"doubt": doubt}),)
             return Judged(**common, side=first, round=int(last), outcome=outcome, verdicts=verdicts)
+        case "open-hold":
+            return HoldOpened(
+                **common,
+                question="?",
+                open=(),
+                deadline="2030-01-01T00:00:00+00:00",
+                default="rollback",
+                may_answer="all",
+            )
+        case "hold":
+            return HoldAnswered(**common, answer=answer, actor="ada", reason="so")
         case "soak":
             return SoakPassed(**common, seconds=1.0)
         case "freeze":

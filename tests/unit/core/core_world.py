@@ -218,6 +218,8 @@ def _effect(world: World, action: Action, rollout: Rollout) -> tuple[ErrorFacts 
             return None, fact(
                 action.key, outcome="refuted" if fault == "refuted" else "inconclusive", more=fault == "more"
             )
+        case "hold" if fault == "rollback":
+            return None, fact(action.key, answer="rollback")
         case "conclude" if action.ending == "promoted":
             return _promote(world, rollout), event
     return None, event

@@ -9,11 +9,23 @@ from core_world import World, model_of, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.events import Event, RolloutConcluded
+from state.events import Event, RolloutConcluded, RolloutRequested
 from state.next_action import next_action
 from state.rollout import Rollout, fold
 
-KEYS = (*OPENING, *DO, *PROOF, "verify:new:2", "judge:new:2", "freeze", "conclude:promoted", "release")
+KEYS = (
+    *OPENING,
+    *DO,
+    *PROOF,
+    "verify:new:2",
+    "judge:new:2",
+    "open-hold",
+    "hold",
+    "soak",
+    "freeze",
+    "conclude:promoted",
+    "release",
+)
 BACK_KEYS = (*UNDO, *OLD_PROOF[:2], "conclude:rolled-back", "conclude:stranded", "lease:1", "lease:reverted")
 DOWN = OLD.model_copy(update={"unit": unit(active_state="inactive"), "argv": None})
 STARTS = {
@@ -32,6 +44,7 @@ judging = st.dictionaries(
     st.sampled_from(["refuted", "open", "more"]),
     max_size=2,
 )
+answering = st.dictionaries(st.just("hold"), st.just("rollback"), max_size=1)
 
 
 def world(start: str = "running", **how: object) -> World:
@@ -41,9 +54,9 @@ def world(start: str = "running", **how: object) -> World:
 
 
 worlds = st.builds(
-    lambda start, faults, back, verdicts, late, die_at, cancel_at, revert_at: world(
+    lambda start, faults, back, verdicts, answers, late, die_at, cancel_at, revert_at: world(
         start,
-        faults={**faults, **back, **verdicts},
+        faults={**faults, **back, **verdicts, **answers},
         late=late,
         die_at=frozenset(die_at),
         cancel_at=cancel_at,
@@ -53,6 +66,7 @@ worlds = st.builds(
     failing,
     failing_back,
     judging,
+    answering,
     st.booleans(),
     st.sets(st.integers(1, 120), max_size=3),
     st.none() | st.integers(1, 90),
@@ -78,6 +92,7 @@ def outage(w: World, index: int) -> bool:
 @given(worlds, policies)
 def test_whatever_happens(w: World, policy: str) -> None:
     rollout = run(w, requested(inconclusive=policy))
+    nothing_open_is_promoted_unanswered(w, rollout, policy)
     the_end_is_said_once(w, rollout)
     what_was_not_begun_is_not_undone(w)
     undoing_goes_newest_first(w)
@@ -92,6 +107,18 @@ def the_end_is_said_once(w: World, rollout: Rollout) -> None:
     assert all(outcome == "stranded" for outcome in said[:-1])  # a session that goes on with a stranded one tries again
     if rollout.concluded is None:  # its own conclusion failed for good, and no other session came
         assert any(rollout.failed(key, 3) for key in rollout.attempts if key.startswith("conclude:"))
+
+
+def nothing_open_is_promoted_unanswered(w: World, rollout: Rollout, policy: str) -> None:
+    new = [judged.outcome for judged in rollout.judged.values() if judged.side == "new"]
+    if not rollout.concluded or rollout.concluded.outcome != "promoted":
+        return
+    assert new[-1] == "held" or policy in ("hold", "accept")
+    asked = new[-1] != "held" and policy == "hold"
+    assert (rollout.hold is not None) == (rollout.answer is not None) == asked
+    if rollout.answer is not None:
+        assert rollout.answer.answer == "promote"
+        assert w.log.index("hold") < w.log.index("soak") < w.log.index("conclude:promoted")
 
 
 def what_was_not_begun_is_not_undone(w: World) -> None:
@@ -158,8 +185,15 @@ SCENARIOS = {
     "GPUs fail": ("running", {DO[3]: "for good"}),
     "the start fails, from nothing": ("down", {DO[4]: "for good"}),
     "undecided twice": ("running", {"judge:new:1": "more", "judge:new:2": "open"}),
+    "asked, and promoted": ("running", {"judge:new:1": "open"}),
+    "asked, and turned back": ("running", {"judge:new:1": "open", "hold": "rollback"}),
     "stranded": ("running", {"judge:new:1": "refuted", UNDO[4]: "for good"}),
 }
+
+
+def asked(name: str) -> RolloutRequested:
+    """Under the policy that the scenario is about."""
+    return requested(inconclusive="hold" if name.startswith("asked") else "rollback")
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["failing before the effect", "failing after it"])
@@ -167,11 +201,11 @@ SCENARIOS = {
 def test_killed_at_any_moment_it_comes_to_the_same_end(name: str, late: bool) -> None:
     start, faults = SCENARIOS[name]
     whole = world(start, faults=faults, late=late)
-    expected = run(whole, requested()).concluded
+    expected = run(whole, asked(name)).concluded
     assert expected is not None
     for moment in range(1, whole.moments + 1):
         killed = world(start, faults=faults, late=late, die_at=frozenset({moment}))
-        ended = run(killed, requested())
+        ended = run(killed, asked(name))
         assert ended.concluded is not None
         assert (moment, ended.concluded.outcome) == (moment, expected.outcome)
         assert (moment, killed.model, killed.leased) == (moment, whole.model, whole.leased)
@@ -196,10 +230,10 @@ def test_killed_twice_around_the_timer_it_still_comes_back(again: int) -> None:
 def test_cancelled_at_any_moment_it_is_safe(name: str) -> None:
     start, faults = SCENARIOS[name]
     whole = world(start, faults=faults)
-    run(whole, requested())
+    run(whole, asked(name))
     for moment in range(1, whole.moments + 1):
         w = world(start, faults=faults, cancel_at=moment)
-        rollout = run(w, requested())
+        rollout = run(w, asked(name))
         assert rollout.concluded is not None
         the_ending_is_true(w, rollout)
         the_lease_is_given_back(w, rollout)

@@ -335,23 +335,74 @@ def test_given_a_history_then(history: Sequence[Event], expected: str | None) ->
     assert asked_for(history) == expected
 
 
+OPEN = [*done(*OPENING, *DO, *PROOF[:2]), *done(PROOF[2], outcome="inconclusive")]
+HELD = [requested(inconclusive="hold"), *OPEN]
+ASKED = [*HELD, *done("open-hold"), *started("hold")]
+ANSWERED = fact("hold", answer="promote")
+REFUSED = fact("hold", answer="rollback")
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        pytest.param("rollback", "freeze", id="rollback"),
-        pytest.param("hold", "freeze", id="hold falls back to rollback where nobody can be asked"),
-        pytest.param("accept", "freeze", id="accept goes on, evidence first"),
+        pytest.param("rollback", ("freeze", UNDO[5]), id="rollback"),
+        pytest.param("hold", ("open-hold", "hold", "soak", "freeze", "conclude:promoted"), id="hold asks a person"),
+        pytest.param("accept", ("freeze", "conclude:promoted"), id="accept goes on, evidence first"),
     ],
 )
-def test_what_stays_open_is_for_the_policy(policy: str, expected: str) -> None:
-    history = [
-        requested(inconclusive=policy),
-        *done(*OPENING, *DO, *PROOF[:2]),
-        *done(PROOF[2], outcome="inconclusive"),
-    ]
+def test_what_stays_open_is_for_the_policy(policy: str, expected: Sequence[str]) -> None:
+    history = [requested(inconclusive=policy), *OPEN]
+    for key in expected:
+        assert asked_for(history) == key
+        history += done(key)
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        case("the question is put once", [*HELD, *done("open-hold"), *resumed(), *done("lease:1")], "hold"),
+        case("a wait that was cut off goes on", [*ASKED, *resumed(), *done("lease:1")], "hold"),
+        case("before anything else the lease is taken anew", [*ASKED, *resumed()], "lease:1"),
+        case("an answer ends the wait, before the wait was begun too", [*HELD, *done("open-hold"), ANSWERED], "soak"),
+        case("promote: the same start has to last", [*ASKED, ANSWERED], "soak"),
+        case("and is rolled back if it does not", [*ASKED, ANSWERED, *failed("soak"), *done("freeze")], UNDO[5]),
+        case("rollback: evidence first", [*ASKED, REFUSED], "freeze"),
+        case("then the way back", [*ASKED, REFUSED, *done("freeze")], UNDO[5]),
+        case("a cancellation is as good as an answer", [*ASKED, CANCEL], "freeze"),
+        case("and stands against an answer after it", [*ASKED, CANCEL, ANSWERED, *done("freeze")], UNDO[5]),
+        case("a host that reverted meanwhile", [*ASKED, *resumed(), *leased("lease:1", "serving")], "freeze"),
+        case("a promotion is concluded once", [*ASKED, ANSWERED, *done("soak", "freeze")], "conclude:promoted"),
+        case(
+            "a claim's own policy is stricter than the rollout's",
+            [requested(inconclusive="accept"), *OPEN[:-1], fact(PROOF[2], outcome="inconclusive", doubt="hold")],
+            "open-hold",
+        ),
+        case(
+            "or milder",
+            [requested(), *OPEN[:-1], fact(PROOF[2], outcome="inconclusive", doubt="accept"), *done("freeze")],
+            "conclude:promoted",
+        ),
+        case(
+            "nobody is asked while more samples may decide",
+            [requested(inconclusive="hold"), *OPEN[:-1], fact(PROOF[2], outcome="inconclusive", more=True)],
+            "verify:new:2",
+        ),
+        case(
+            "nobody is asked about what is refuted",
+            [requested(inconclusive="hold"), *OPEN[:-1], fact(PROOF[2], outcome="refuted", doubt="accept")],
+            "freeze",
+        ),
+    ],
+)
+def test_a_person_is_asked(history: Sequence[Event], expected: str) -> None:
     assert asked_for(history) == expected
-    ending = "conclude:promoted" if policy == "accept" else UNDO[5]
-    assert asked_for([*history, *done("freeze")]) == ending
+
+
+def test_the_answer_is_told_beside_what_stayed_open() -> None:
+    trouble = with_trouble(fold([*ASKED, REFUSED])).trouble
+    assert trouble is not None
+    assert (trouble.action, trouble.error.code) == ("hold", "claim-inconclusive")
+    assert trouble.error.message == "c inconclusive: because; ada answered rollback: so"
 
 
 def test_accept_does_not_accept_a_refuted_claim() -> None:
@@ -414,6 +465,16 @@ LOOKED = [*VERIFY, *done("plan", made=plan().model_copy(update={"steps": (), "ch
         case(
             "open: unproven", [*LOOKED, *done(PROOF[1]), *done(PROOF[2], outcome="inconclusive")], "conclude:unproven"
         ),
+        case(
+            "open: nobody is asked, since nothing was changed",
+            [
+                requested("verify", inconclusive="hold"),
+                *LOOKED[1:],
+                *done(PROOF[1]),
+                *done(PROOF[2], outcome="inconclusive"),
+            ],
+            "conclude:unproven",
+        ),
         case("unreachable: refused", [*VERIFY, *failed("plan", LOST, attempts=3)], "conclude:refused"),
         case("cancelled", [*LOOKED, CANCEL], "conclude:cancelled"),
         case("nothing to release", [*LOOKED, *done(*PROOF[1:], "freeze", "conclude:verified")], None),
@@ -439,3 +500,11 @@ def test_a_soak_comes_between_proof_and_promotion_where_it_is_asked_for() -> Non
     assert asked_for([*begin, *done("soak")]) == "freeze"
     assert asked_for([*begin, *failed("soak")]) == "freeze"  # evidence first, then the way back
     assert asked_for([*begin, *failed("soak"), *done("freeze")]) == UNDO[5]
+
+
+def test_a_soak_comes_after_a_doubt_that_was_accepted() -> None:
+    accepted = [requested(soak_s=120.0, inconclusive="accept"), *OPEN]
+    assert asked_for(accepted) == "soak"
+    held = [requested(soak_s=120.0, inconclusive="hold"), *OPEN, *done("open-hold", "hold")]
+    assert asked_for(held) == "soak"
+    assert asked_for([*held, *done("soak")]) == "freeze"

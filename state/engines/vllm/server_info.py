@@ -1,4 +1,5 @@
-"""vLLM's `/server_info` (development mode) and its answers, which carry no speculation figures."""
+"""vLLM's `/server_info` (development mode) and its answers, which carry figures of speculation where it was started
+with `--per-request-spec-decode-metrics` (0.28 and later)."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -8,6 +9,7 @@ from state.inspection.degenerate import is_degenerate
 from state.inspection.literals import read_bare_pairs
 from state.inspection.openai_answer import answer_text, finish_reason, usage_tokens
 from state.inspection.report import (
+    AcceptLength,
     AnswerReport,
     AnswerSpeculation,
     Memory,
@@ -48,7 +50,8 @@ def read_server_info(data: Mapping[str, Any]) -> ServerInfoReport | None:
 def read_answer(data: Mapping[str, Any]) -> AnswerReport | None:
     """An OpenAI-style answer with fields that only vLLM adds."""
     choices = [choice for choice in data.get("choices") or () if isinstance(choice, Mapping)]
-    own = any(_OWN_CHOICE & choice.keys() for choice in choices) or bool(_OWN_ANSWER & data.keys())
+    drafting = _drafting(data)
+    own = any(_OWN_CHOICE & choice.keys() for choice in choices) or bool(_OWN_ANSWER & data.keys() or drafting)
     if not choices or not own:
         return None
     text = answer_text(data)
@@ -56,7 +59,31 @@ def read_answer(data: Mapping[str, Any]) -> AnswerReport | None:
         engine="vllm",
         completion_tokens=usage_tokens(data),
         finish_reason=finish_reason(data),
-        speculation=AnswerSpeculation(),
+        speculation=_speculation(drafting),
         degenerate=is_degenerate(text or ""),
         text_chars=len(text) if text is not None else None,
+    )
+
+
+def _drafting(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`metrics.speculative_decoding` of an answer; empty where there is none."""
+    metrics = data.get("metrics")
+    found = metrics.get("speculative_decoding") if isinstance(metrics, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _speculation(drafting: Mapping[str, Any]) -> AnswerSpeculation:
+    steps, accepted, drafted = (
+        value if isinstance(value := drafting.get(name), int) and not isinstance(value, bool) and value >= 0 else None
+        for name in ("num_spec_steps", "num_accepted_draft_tokens", "num_draft_tokens")
+    )
+    if not steps or accepted is None:
+        return AnswerSpeculation()
+    mean = round(1 + accepted / steps, 6)
+    return AnswerSpeculation(
+        state="active" if accepted else "useless",
+        accept_length=AcceptLength(mean, mean, mean, mean),
+        accepted_tokens=accepted,
+        drafted_tokens=drafted,
+        verify_calls=steps,
     )

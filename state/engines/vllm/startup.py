@@ -1,5 +1,6 @@
 """What vLLM's log of one start says beyond what boots are folded to: arguments by source, each record of acceptance."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +9,9 @@ from state.engines.vllm.arguments import read_arguments
 from state.engines.vllm.metrics_lines import read_speculation
 from state.inspection.events import Drafted
 
-DRAFTER = "Loading drafter model"
-_V1 = "Initializing a V1 "
+DRAFTER, WINDOW, ASKED = "Loading drafter model", "SpecDecoding metrics:", "non-default args: {"
+_CONFIG = re.compile(r"Initializing (?:an?|the) (?P<engine>V\d )?\w* ?(?:\w+ )?engine \(v", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:\([A-Za-z]\w*[^()]* pid=\d+\) )*(?:(?:DEBUG|INFO|WARNING) [\d:., -]+\[?[\w./-]+:\d+\] )?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +27,28 @@ class Startup:
 
 
 def read_startup(messages: Sequence[str]) -> Startup:
+    """Only words that stand right behind the engine's own prefix count: elsewhere they may be somebody's prompt."""
     asked: Mapping[str, Any] | None = None
     config: Mapping[str, Any] | None = None
     v1: bool | None = None
-    for text in messages:
-        if "non-default args: {" in text and (found := read_arguments(text)):
+    own = [text[_end(text) :] for text in messages]
+    for text in own:
+        if text.startswith(ASKED) and (found := read_arguments(text)):
             asked = found[0].values if found[0].whole else None
-        elif "with config: " in text and (found := read_arguments(text)):
-            config, v1 = found[0].values, _V1 in text
-    drafter = any(DRAFTER in text for text in messages)
-    return Startup(asked, config, v1, drafter, tuple(_windows(messages)))
+        elif (line := _CONFIG.match(text)) and (found := read_arguments(text)):
+            config, v1 = found[0].values, line["engine"] is not None and line["engine"].strip().upper() == "V1"
+    drafter = any(text.startswith(DRAFTER) for text in own)
+    return Startup(asked, config, v1, drafter, tuple(_windows(own)))
 
 
-def _windows(messages: Sequence[str]) -> Iterator[Drafted]:
+def _end(text: str) -> int:
+    """Where the prefix ends: processes, level, time, and where in the source."""
+    found = _PREFIX.match(text)
+    return found.end() if found else 0
+
+
+def _windows(own: Sequence[str]) -> Iterator[Drafted]:
     """Each record of V1 with its own counts; V0's are totals since the start, which are no samples."""
-    for text in messages:
-        if "SpecDecoding metrics:" in text:
+    for text in own:
+        if text.startswith(WINDOW):
             yield from (event for event in read_speculation(text, whole=True) if isinstance(event, Drafted))

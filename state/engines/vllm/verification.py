@@ -1,0 +1,84 @@
+"""vLLM as the `Engine` port sees it: its endpoints, what they answer, and what must be asked of the installation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from state.claims import Claim, Fact, Undecidable
+from state.engines import openai_chat
+from state.engines.engine import Drafting, HttpQuestion, Reply
+from state.engines.vllm import claims, evidence_facts
+from state.engines.vllm.speculation_facts import drafting
+from state.evidence import Evidence
+from state.target import Target
+
+RECORD_INTERVAL_S = 10.0
+"""Seconds between records of statistics, unless VLLM_LOG_STATS_INTERVAL says otherwise."""
+
+
+class Vllm:
+    """Endpoints of the OpenAI-compatible server, 0.9 to 0.30. `/server_info` is served in development mode alone."""
+
+    kind = "vllm"
+
+    def derive(self, target: Target) -> tuple[Claim, ...]:
+        return claims.derive(target)
+
+    def undecidable(self, target: Target) -> tuple[Undecidable, ...]:
+        return claims.undecidable(target)
+
+    def facts(self, target: Target, evidence: Evidence) -> tuple[Fact, ...]:
+        return evidence_facts.read_facts(target, evidence)
+
+    def model_name(self, target: Target) -> str:
+        return evidence_facts.served_name(target)
+
+    def record_interval_s(self, target: Target) -> float:
+        """The windows are of time; without speculation no claim rests on them."""
+        if claims.speculation(target) is None or target.arguments.get("disable_log_stats"):
+            return 0.0
+        try:
+            return float(target.environment.get("VLLM_LOG_STATS_INTERVAL", RECORD_INTERVAL_S))
+        except ValueError:
+            return RECORD_INTERVAL_S
+
+    def counters(self, metrics: str) -> Drafting | None:
+        return drafting(metrics)
+
+    def probes(self) -> Mapping[str, HttpQuestion]:
+        return {
+            "server-info": HttpQuestion("GET", "/server_info"),
+            "version": HttpQuestion("GET", "/version"),
+            "models": HttpQuestion("GET", "/v1/models"),
+            "metrics": HttpQuestion("GET", "/metrics"),
+        }
+
+    def generation(self, prompt: str, tokens: int, *, exact: bool) -> HttpQuestion:
+        """A completion; the model's name may be left out since 0.8."""
+        body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if exact else {})}
+        return HttpQuestion("POST", "/v1/completions", body)
+
+    def chat(
+        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
+    ) -> HttpQuestion:
+        return openai_chat.chat(model, prompt, tokens, stream=stream, extra=extra)
+
+    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
+        return openai_chat.load(model, prompt, tokens)
+
+    def reply(self, body: bytes) -> Reply | None:
+        return openai_chat.reply(body)
+
+    def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
+        """`vllm --version` imports torch first; the package's metadata are at hand in a tenth of a second."""
+        code = "import importlib.metadata as m; print(m.version('vllm'))"
+        if len(command) >= 3 and command[1] == "-m":
+            return (command[0], "-c", code)
+        folder, _, name = command[0].rpartition("/")
+        return (f"{folder}/python3", "-c", code) if name == "vllm" and folder else None
+
+    def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """Recent releases show groups alone unless all is asked for; older ones know no such value."""
+        return ((*command, "--help=all"), (*command, "--help"))
+
+
+ENGINE = Vllm()

@@ -111,7 +111,7 @@ FIGURES: Mapping[str, Figure] = {
 
 def _text(samples: Sequence[float], passes: Sequence[Pass], figure: Figure, unit: str) -> str:
     """The mean, over how many passes, and why others were left out."""
-    why = Counter(_unsound(p) or ("held back by the rate limit" if figure(p) is None else "") for p in passes)
+    why = Counter(_unsound(p) or _figureless(p, figure) for p in passes)
     out = "; ".join(f"{count} left out: {reason}" for reason, count in why.most_common() if reason)
     if not passes:
         return "no pass under load was measured"
@@ -119,6 +119,13 @@ def _text(samples: Sequence[float], passes: Sequence[Pass], figure: Figure, unit
         f"{fmean(samples):.4g} {unit} over {len(samples)} passes" if samples else f"none of {len(passes)} passes counts"
     )
     return f"{shown}; {out}" if out else shown
+
+
+def _figureless(pass_: Pass, figure: Figure) -> str:
+    if figure(pass_) is not None:
+        return ""
+    slow = (_number(pass_.get("held_back")) or 0.0) > MOST_HELD_BACK
+    return "held back by the rate limit" if slow else "without the figure"
 
 
 def _goodput(claim: Claim, evidence: Evidence) -> Fact:

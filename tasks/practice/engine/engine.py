@@ -221,6 +221,7 @@ class Engine:
     async def _step(self) -> None:
         if self.batch.waiting and len(self.batch.running) < self.batch.limit:
             await asyncio.sleep(self.launch.settings.prefill_seconds)
+            self._due = asyncio.get_running_loop().time()  # idle and prefill time is no head start for decoding
             await self._tell(self.batch.prefill(self.world.now()))
         if self.batch.running:
             clock = asyncio.get_running_loop().time

@@ -125,7 +125,9 @@ def changed_on_disk(files: Files, unit: ServiceUnit) -> bool:
 def find_drop_ins(files: Files, name: str) -> list[str]:
     """Drop-in files in the order systemd applies them: by file name, the stronger directory winning a name."""
     found: dict[str, str] = {}
-    for folder in (f"{d}/{n}.d" for n in _drop_in_names(name) for d in UNIT_PATH):
+    *names, shared = _drop_in_names(name)
+    own = [f"{d}/{n}.d" for d in UNIT_PATH for n in names]
+    for folder in (*own, *(f"{d}/{shared}.d" for d in UNIT_PATH)):
         if files.exists(folder):
             for base in files.names(folder):
                 if base.endswith(".conf"):
@@ -139,9 +141,12 @@ def _fragment_names(name: str) -> list[str]:
 
 
 def _drop_in_names(name: str) -> list[str]:
+    """The name itself, its template, both cut short after each dash (the instance kept), and the type."""
     stem, _, suffix = name.rpartition(".")
-    dashes = [f"{stem[: m.start()]}-.{suffix}" for m in re.finditer("-", stem)]
-    return [*_fragment_names(name), *(d for d in reversed(dashes) if d != name), suffix]
+    prefix, at, instance = stem.partition("@")
+    cuts = [prefix[: m.end()] for m in re.finditer("-", prefix) if m.end() < len(prefix)][::-1]
+    instances = [n for cut in cuts for n in _fragment_names(f"{cut}@{instance}.{suffix}")] if at and instance else []
+    return [*_fragment_names(name), *(f"{cut}.{suffix}" for cut in cuts), *instances, suffix]
 
 
 def _service(

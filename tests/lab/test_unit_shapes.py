@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flows.ports import opened
+from state.drop_ins import drop_in_folders, in_force
 from state.errors import StepFailed
 from state.evidence import Evidence
 from state.inspection.log import LogReader
@@ -20,7 +21,7 @@ from state.inspection.unit import read_unit
 from state.rollout import Rollout
 from state.steps import StopService
 from state.store.export import export_lines
-from tasks import service
+from tasks import argv, service
 from tasks.argv import FENCE
 from tasks.practice.engine.install import QWEN
 from tasks.practice.scene import UNIT, UNIT_FILE, free_port
@@ -387,3 +388,24 @@ async def test_a_leftover_of_the_old_service_is_named(kind: str, tmp_path: Path,
         assert outcome == "rolled-back", summary
         assert re.search(r"left PID \d+ \(\S+.*\), which holds port \d+", summary), summary
         assert await made.state() == before
+
+
+NAMES = ["sglang-qwen.service", "sglang-qwen-a@b-c.service", "sglang@1.service"]
+DECOYS = ["sglang-qwen-.service", "sglang-qwen@.service", "sglang-qwen-a@b-.service", "sglang.service", "-.service"]
+
+
+async def test_drop_ins_are_looked_for_where_systemd_reads_them(kind: str, tmp_path: Path) -> None:
+    """One in every folder, of a name of its own; of those of one name the stronger folder's alone counts."""
+    async with rehearsed(kind, tmp_path) as made:
+        folders = {folder for name in (*NAMES, *DECOYS) for folder in drop_in_folders(name)}
+        folders = {folder for folder in folders if folder.startswith(("/etc/systemd/system/", "/run/systemd/system/"))}
+        for number, folder in enumerate(sorted(folders)):
+            made.put(f"{folder}/{number:03}.conf", "[Service]\nNice=1\n")
+            made.put(f"{folder}/same.conf", "[Service]\nNice=2\n")
+        for name in NAMES:
+            made.put(f"{FOLDER}/{name}", unit_text("/usr/bin/true"))
+        await made.run("systemctl", "daemon-reload")
+        for name in NAMES:
+            made.unit = name
+            there = (await made.run(*argv.drop_ins(name).words)).splitlines()
+            assert list(in_force(there)) == (await made.show("DropInPaths"))["DropInPaths"].split(), name

@@ -23,6 +23,7 @@ async def up(console: Console, *, install: bool, as_json: bool) -> int:
     """Start one machine if none runs. Raises Refused where this machine lacks something, StepFailed."""
     if install:
         needs.install(vm_image.PACKAGES)
+    vm_image.refuse_unless_able()
     for host in recorded():
         if not vm.alive(host):
             vm_lab.down_one(host)

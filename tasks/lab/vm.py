@@ -26,7 +26,7 @@ RESUME_TIMEOUT_S = 60.0
 SAVE_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 10.0
 
-SINGLES = ("0000:02:00.0", "0000:03:00.0", "0000:04:00.0")
+SINGLES = ("0000:02:00.0", "0000:03:00.0", "0000:04:00.0", "0000:07:00.0")
 """Network cards on driver e1000e, each behind a root port of its own: an IOMMU group of one."""
 
 PAIR = ("0000:01:00.0", "0000:01:00.1")
@@ -51,6 +51,7 @@ _COMPUTER = (
     *("-device", "pcie-root-port,id=port4,chassis=4,addr=13.0", "-device", "e1000e,bus=port4,romfile="),
     *("-device", "pcie-root-port,id=port5,chassis=5,addr=14.0", "-device", "pcie-pci-bridge,id=bridge5,bus=port5"),
     *("-device", "e1000,bus=bridge5,addr=1,romfile=", "-device", "ich9-usb-uhci1,bus=bridge5,addr=2"),
+    *("-device", "pcie-root-port,id=port6,chassis=6,addr=15.0", "-device", "e1000e,bus=port6,romfile="),
 )
 
 
@@ -63,6 +64,7 @@ async def start(host: VmHost, image: Image, *, tied: bool) -> VmHost:
     state = image.state(f"{await asyncio.to_thread(_version)} {_COMPUTER} {KERNEL_LINE}")
     saved = state.exists()
     known = host.with_pid(_spawn(host, image, state if saved else None, tied))
+    known.write()  # from here on nobody takes it for one that crashed
     up = False
     try:
         await (_resume(known) if saved else _boot(known, state))

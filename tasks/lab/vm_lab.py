@@ -20,7 +20,6 @@ async def up(*, tied: bool = False) -> VmHost:
     started = False
     try:
         known = await vm.start(host, image, tied=tied)
-        known.write()
         started = True
     finally:
         if not started:

@@ -61,7 +61,9 @@ class VmHost:
 
     def write(self) -> None:
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {self.host_key}\n", encoding="utf-8")
-        (self.folder / "host.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+        fresh = self.folder / "host.json.new"
+        fresh.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        fresh.rename(self.folder / "host.json")
 
     def last_lines(self) -> str:
         """What its console said last, and QEMU itself."""

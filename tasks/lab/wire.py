@@ -1,18 +1,32 @@
-"""The wire to a container host: cut it so that packets are dropped without a word, lose an answer, mend it again."""
+"""The wire to a lab's host: cut it so that packets are dropped without a word, lose an answer, mend it again."""
 
 import re
+import subprocess
 
 from state.errors import StepFailed
 from tasks.lab.container import run_in_network
 from tasks.lab.record import LabHost
+from tasks.lab.vm_record import VmHost
 
 _TABLE = "inet interlock_cut"
+_NFT_TIMEOUT_S = 10.0
 
 
-def cut(host: LabHost) -> None:
+def cut(host: LabHost | VmHost) -> None:
     """Drop every packet to and from the host; its connections stay open and hear nothing."""
+    if isinstance(host, VmHost):
+        _cut_port(host)
+        return
     rules = "add rule {t} in iifname host0 drop\nadd rule {t} out oifname host0 drop\n"
     _rules(host, rules.format(t=_TABLE))
+
+
+def _cut_port(host: VmHost) -> None:
+    """A virtual machine is reached through a port of this machine's loopback."""
+    table = _table(host)
+    rules = [f"add rule {table} in iif lo tcp {side} {host.port} drop" for side in ("dport", "sport")]
+    chain = f"add chain {table} in {{ type filter hook input priority 0; }}"
+    _nft(host, "\n".join((f"add table {table}", f"delete table {table}", f"add table {table}", chain, *rules, "")))
 
 
 def drop_answers(host: LabHost) -> list[int]:
@@ -30,8 +44,13 @@ def reset(host: LabHost, ports: list[int]) -> None:
     _nft(host, rule)
 
 
-def mend(host: LabHost) -> None:
-    _nft(host, f"add table {_TABLE}\ndelete table {_TABLE}\n")
+def mend(host: LabHost | VmHost) -> None:
+    _nft(host, f"add table {_table(host)}\ndelete table {_table(host)}\n")
+
+
+def _table(host: LabHost | VmHost) -> str:
+    """A container has a network of its own, and with it tables; virtual machines share this machine's."""
+    return f"{_TABLE}_{host.name.replace('-', '_')}" if isinstance(host, VmHost) else _TABLE
 
 
 def _rules(host: LabHost, rules: str) -> None:
@@ -40,10 +59,16 @@ def _rules(host: LabHost, rules: str) -> None:
     _nft(host, f"add table {_TABLE}\ndelete table {_TABLE}\nadd table {_TABLE}\n{''.join(chains)}{rules}")
 
 
-def _nft(host: LabHost, text: str) -> None:
-    done = run_in_network(host, ("nft", "-f", "-"), stdin=text.encode())
-    if not done.ok:
-        raise StepFailed("lab-wire", f"nft refused the rules for {host.name}: {done.stderr.decode().strip()}")
+def _nft(host: LabHost | VmHost, text: str) -> None:
+    words = ("nft", "-f", "-")
+    if isinstance(host, VmHost):
+        done = subprocess.run(words, input=text.encode(), capture_output=True, timeout=_NFT_TIMEOUT_S, check=False)
+        ok, stderr = done.returncode == 0, done.stderr
+    else:
+        inside = run_in_network(host, words, stdin=text.encode())
+        ok, stderr = inside.ok, inside.stderr
+    if not ok:
+        raise StepFailed("lab-wire", f"nft refused the rules for {host.name}: {stderr.decode().strip()}")
 
 
 def _to(ports: list[int]) -> str:

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
 
 from state.errors import NotFound, StepFailed
-from tasks.lab import container, lab, wire
+from tasks.lab import container, lab, vm_image, wire
 from tasks.lab.layer import SUDOERS, Furnishing
 from tasks.lab.needs import PACKAGES, cgroup_mount, cgroup_mounts, lacking
 from tasks.lab.record import RUN_DIR, LabHost, recorded
@@ -47,12 +48,21 @@ def test_what_is_missing_is_one_sentence(root: bool, packages: list[str], cgroup
     assert said == (f"No container host can be booted here: {sentence}" if sentence else "")
 
 
-def test_a_machine_without_the_packages_is_refused_with_exit_code_3(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", "from deployments.cli import main; main()", "lab", "up"]
+@pytest.mark.parametrize(
+    ("options", "sentence", "packages"),
+    [
+        pytest.param((), "No container host can be booted here: there is no ", PACKAGES, id="container"),
+        pytest.param(("--pci",), "A virtual machine host needs ", vm_image.PACKAGES, id="virtual-machine"),
+    ],
+)
+def test_a_machine_without_the_packages_is_refused_with_exit_code_3(
+    tmp_path: Path, options: Sequence[str], sentence: str, packages: Mapping[str, str]
+) -> None:
+    words = [sys.executable, "-c", "from deployments.cli import main; main()", "lab", "up", *options]
     done = subprocess.run(words, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
-    assert done.stderr.startswith("error: No container host can be booted here: there is no ")
-    assert all(package in done.stderr for package in PACKAGES.values())
+    assert done.stderr.startswith(f"error: {sentence}")
+    assert all(package in done.stderr for package in packages.values())
     assert done.stdout == ""
 
 

@@ -139,6 +139,9 @@ class ChildRunner:
         self._root = root
         self._groups: list[ChildGroup] = []
 
+    def finds(self, path: str) -> bool:
+        return os.path.exists(self._executable(path))
+
     async def spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> ChildGroup:
         output = Output()
         try:

@@ -106,6 +106,14 @@ class PracticeMachine:
         """Whether the machine itself plays this program, rather than a file below its root."""
         return owns(program)
 
+    def which(self, word: str) -> str | None:
+        """Where a program is: a path as it is, a name looked for along systemd's own PATH."""
+        if "/" in word:
+            return word
+        own = f"/usr/bin/{word}" if owns(word) else ""
+        places = [f"{folder}/{word}" for folder in SYSTEM_PATH.split(":")]
+        return next((place for place in places if place == own or self.runner.finds(place)), None)
+
     def new_pid(self) -> int:
         return next(self._pids)
 
@@ -193,9 +201,9 @@ class PracticeMachine:
             user = unit.user or "root"
             call = call_for(self, [path, *argv[1:]], stdin=b"", user=user)
             return OwnGroup(self.new_pid(), argv, env, call)
-        if "/" not in path:
-            raise SpawnFailed(path, os.strerror(2))
-        return await self.runner.spawn(path, argv, env, cwd=unit.working_directory.removeprefix("-") or "/")
+        if (found := self.which(path)) is None:
+            raise SpawnFailed(path, os.strerror(errno.ENOENT))
+        return await self.runner.spawn(found, argv, env, cwd=unit.working_directory.removeprefix("-") or "/")
 
     def _prepare(self, path: str, unit: ServiceUnit) -> None:
         """What a forked child does before exec, in its order. Raises SpawnFailed."""
@@ -212,10 +220,8 @@ class PracticeMachine:
         return {"PATH": SYSTEM_PATH, "HOME": home, "USER": user, "LOGNAME": user, "LANG": "C.UTF-8"}
 
     def _owned_groups(self) -> list[tuple[str, str, Group]]:
-        owned = [
-            (s.unit.name, s.unit.user or "root", g) for s in self.systemd.services.values() for g in s.cgroup.groups()
-        ]
-        return owned + [("", "root", group) for group in self.systemd.strays]
+        services = self.systemd.services.values()
+        return [(s.unit.name, s.unit.user or "root", g) for s in services for g in s.cgroup.groups()]
 
     def _control_groups(self) -> dict[str, list[int]]:
         units = self.systemd.services.values()

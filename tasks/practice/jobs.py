@@ -17,9 +17,11 @@ class _Job:
 
 
 class Jobs:
-    def __init__(self, spawn: Spawn) -> None:
+    """`done` is told the unit whose job has ended, before anybody who waits for it goes on."""
+
+    def __init__(self, spawn: Spawn, done: Callable[[str], None]) -> None:
         self._jobs: dict[str, _Job] = {}
-        self._spawn = spawn
+        self._spawn, self._done = spawn, done
 
     def running(self, name: str) -> str:
         """The kind of a unit's job, empty for none."""
@@ -47,6 +49,7 @@ class Jobs:
 
     async def _run(self, name: str, job: _Job, body: Callable[[], Awaitable[bool]]) -> None:
         self._end(name, job, "done" if await body() else "failed")
+        self._done(name)
 
     def _end(self, name: str, job: _Job, outcome: Outcome) -> None:
         if self._jobs.get(name) is job:

@@ -77,6 +77,9 @@ class MemoryRunner:
     def __init__(self, machine: "PracticeMachine", factory: Factory) -> None:
         self._machine, self._factory = machine, factory
 
+    def finds(self, path: str) -> bool:
+        return self._machine.files.exists(path)
+
     async def spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> MemoryGroup:
         self._executable(path)
         return MemoryGroup(self._factory(argv, env, self._machine), argv, env)

@@ -107,6 +107,10 @@ class Group(Protocol):
 class Runner(Protocol):
     """What runs programs that are not the machine's own: an ExecStart, or a program of a session."""
 
+    def finds(self, path: str) -> bool:
+        """Whether there is such a program, below the machine's root or where else its programs come from."""
+        ...
+
     async def spawn(self, path: str, argv: Sequence[str], env: Mapping[str, str], *, cwd: str) -> Group:
         """Start a unit's process; its control group is found by INVOCATION_ID in `env`. Raises SpawnFailed."""
         ...

@@ -18,7 +18,8 @@ def unknown(name: str) -> Properties:
     """What systemd says about a unit that it does not know."""
     return {
         "Type": "simple", "Restart": "no", "MainPID": "0", "Result": "success", "NRestarts": "0", "ExecMainPID": "0",
-        "ExecMainCode": "0", "ExecMainStatus": "0", "ControlGroup": "", "Id": name, "Names": name, "Description": name,
+        "ExecMainCode": "0", "ExecMainStatus": "0", "Slice": "", "ControlGroup": "",
+        "Id": name, "Names": name, "Description": name,
         "LoadState": "not-found", "LoadError": f"org.freedesktop.systemd1.NoSuchUnit \"Unit {name} not found.\"",
         "ActiveState": "inactive", "SubState": "dead", "FragmentPath": "", "DropInPaths": "", "UnitFileState": "",
         "NeedDaemonReload": "no", "Transient": "no", "InvocationID": "",
@@ -45,6 +46,7 @@ def of_service(systemd: Systemd, service: Service) -> Properties:
         "ExecMainCode": str(status.exec_code),
         "ExecMainStatus": str(status.exec_status),
         **{name: text for name, commands in _commands(unit) if (text := "".join(map(_exec, commands)))},
+        "Slice": unit.slice,
         "ControlGroup": unit.control_group if members or (status.active, status.sub) in _WITH_CGROUP else "",
         "TasksCurrent": str(len(members)) if members else "[not set]",
         "Environment": " ".join(_quoted(f"{name}={value}") for name, value in unit.environment),

@@ -13,7 +13,7 @@ from tasks.practice.journal import Journal
 from tasks.practice.process import Group
 from tasks.practice.service import Service
 from tasks.practice.timers import Timer
-from tasks.practice.units import ServiceUnit, changed_on_disk, load_service
+from tasks.practice.units import ServiceUnit, changed_on_disk, load_service, wanted
 
 TRANSIENT = "/run/systemd/transient"
 
@@ -25,7 +25,8 @@ class Spawn(Protocol):
 
 
 class Systemd:
-    """PID 1. Units stay loaded once they are (as enabled ones do), so a file changed later needs a daemon-reload."""
+    """PID 1. A unit stays loaded while it runs, has failed or is wanted by a target (as enabled ones are): a file
+    changed meanwhile needs a daemon-reload. One that is down and nothing refers to is unloaded, its past forgotten."""
 
     def __init__(
         self, *, files: Files, journal: Journal, clock: Clock, faults: Faults, hostname: str,
@@ -35,9 +36,10 @@ class Systemd:
         self.hostname, self.spawn, self.new_pid = hostname, spawn, new_pid
         self.services: dict[str, Service] = {}
         self.timers: dict[str, Timer] = {}
-        self.strays: list[Group] = []
+        self._wanted: frozenset[str] | None = None
+        self._unsettled: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.jobs = Jobs(self.task)
+        self.jobs = Jobs(self.task, self._job_done)
 
     def task(self, body: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """A task of the machine's own: it outlives whoever asked for it."""
@@ -49,15 +51,25 @@ class Systemd:
     def new_invocation(self) -> str:
         return uuid.uuid4().hex
 
+    def loaded(self, name: str) -> Service | None:
+        """The unit if it is loaded. One that was only asked for, or whose last leftover process is gone, is no more."""
+        unsettled, self._unsettled = self._unsettled, set()
+        for service in [self.services[n] for n in unsettled if n in self.services]:
+            self.collect(service)
+        return self.services.get(name)
+
     def service(self, name: str) -> Service | None:
         """The unit as it is loaded, read from the disk where it was not; None where there is none."""
-        known = self.services.get(name)
+        if name in self.timers:
+            return None
+        known = self.loaded(name)
         if known is None or known.unit.load_state in ("not-found", "bad-setting", "error"):
             unit = load_service(self.files, name, self.hostname)
             if unit.load_state == "not-found":
                 return known if known is not None and known.status.active != "inactive" else None
             if known is None:
                 known = self.services[name] = Service(self, unit)
+                self._unsettled.add(name)
             known.unit = unit
         return known
 
@@ -65,10 +77,10 @@ class Systemd:
         return changed_on_disk(self.files, service.unit)
 
     def daemon_reload(self) -> None:
+        self._wanted = wanted(self.files)
         for name, service in list(self.services.items()):
             service.unit = load_service(self.files, name, self.hostname)
-            if service.unit.load_state == "not-found":
-                self.collect(service)
+            self.collect(service)
 
     async def start(self, name: str) -> Outcome:
         """Queue a start job and wait for it; KeyError for a unit that is not there."""
@@ -105,6 +117,7 @@ class Systemd:
         service = self.service(name)
         if service is None:
             raise FileNotFoundError(name)
+        self._unsettled.discard(name)  # its job, or its timer, comes next
         return service
 
     def add_timer(self, name: str, description: str, on_active_us: int, text: str) -> Timer:
@@ -115,34 +128,42 @@ class Systemd:
         return timer
 
     def collect(self, service: Service) -> None:
-        """Unload a unit that nothing holds any more: transient or without a file, and not running."""
+        """Unload a unit that is down, has no job and no process left, and that nothing refers to."""
         name, status = service.unit.name, service.status
-        if self.services.get(name) is not service or not (
-            service.unit.transient or service.unit.load_state == "not-found"
-        ):
-            return
-        held = any(timer.service == name and timer.active == "active" for timer in self.timers.values())
-        gone = status.active == "inactive" or (
+        down = status.active == "inactive" or (
             status.active == "failed" and service.unit.collect == "inactive-or-failed"
         )
-        if gone and not held:
+        if self.services.get(name) is not service or not down or self.jobs.running(name) or self._referred(service):
+            return
+        if service.cgroup.members():
+            self._unsettled.add(name)
+        else:
             self.forget(name)
 
+    def _referred(self, service: Service) -> bool:
+        name = service.unit.name
+        if self._wanted is None:
+            self._wanted = wanted(self.files)
+        held = any(timer.service == name for timer in self.timers.values())
+        return held or (name in self._wanted and service.unit.load_state != "not-found")
+
+    def _job_done(self, name: str) -> None:
+        if (service := self.services.get(name)) is not None:
+            self.collect(service)
+
     def forget(self, name: str) -> None:
-        """Unload a transient unit and remove its file; a timer's service goes with it unless it runs."""
+        """Unload a unit, and remove a transient one's file; a timer's service goes with it unless it runs."""
         timer = self.timers.pop(name, None)
-        service = self.services.pop(name, None) if timer is None else None
+        if timer is None:
+            self.services.pop(name, None)
         if self.files.exists(f"{TRANSIENT}/{name}"):
             self.files.remove(f"{TRANSIENT}/{name}")
         if timer is not None and (ours := self.services.get(timer.service)) is not None:
             self.collect(ours)
-        if service is not None and service.cgroup.groups():
-            self.strays.extend(service.cgroup.groups())
 
     def groups(self) -> list[Group]:
-        """Every living process group of every unit, those of unloaded units included."""
-        self.strays = [group for group in self.strays if group.members()]
-        return [group for service in self.services.values() for group in service.cgroup.groups()] + self.strays
+        """Every living process group of every unit."""
+        return [group for service in self.services.values() for group in service.cgroup.groups()]
 
     def power_off(self) -> "list[asyncio.Task[None]]":
         """Everything that lives in memory is gone; the tasks that are still ending."""
@@ -156,5 +177,5 @@ class Systemd:
             task.cancel()
         self.services.clear()
         self.timers.clear()
-        self.strays.clear()
+        self._wanted = None
         return ending

@@ -73,15 +73,24 @@ class ServiceUnit:
     group: str = ""
     working_directory: str = ""
     identifier: str = ""
+    asked_slice: str = ""
     collect: str = "inactive"
     texts: dict[str, str] = field(default_factory=dict)
 
     @property
-    def control_group(self) -> str:
-        """Its place among the cgroups; instances of a template have a slice of their own."""
+    def slice(self) -> str:
+        """The slice that it asks for; instances of a template have one of their own."""
         prefix, at, _ = self.name.partition("@")
-        slice_ = "system-" + prefix.replace("-", r"\x2d") + ".slice/" if at else ""
-        return f"/system.slice/{slice_}{self.name}"
+        own = "system-" + prefix.replace("-", r"\x2d") + ".slice" if at else "system.slice"
+        return self.asked_slice or own
+
+    @property
+    def control_group(self) -> str:
+        """Its place among the cgroups: `a-b.slice` is within `a.slice`."""
+        stem = self.slice.removesuffix(".slice")
+        ends = [match.start() for match in re.finditer("-", stem)] if stem != "-" else []
+        folders = [f"/{stem[:end]}.slice" for end in (*ends, len(stem))] if stem != "-" else []
+        return f"{''.join(folders)}/{self.name}"
 
     @property
     def transient(self) -> bool:
@@ -110,6 +119,14 @@ def load_service(files: Files, name: str, hostname: str) -> ServiceUnit:
     if unit.broken:
         return ServiceUnit(name, "error", "Bad message", fragment, drop_ins, stamps, description=name)
     return _service(unit, name, hostname, fragment, drop_ins, stamps)
+
+
+def wanted(files: Files) -> frozenset[str]:
+    """Units that a target wants or requires: there is a link in its folder, which `systemctl enable` makes."""
+    base = "/etc/systemd/system"
+    names = files.names(base) if files.exists(base) else []
+    folders = [name for name in names if name.endswith((".wants", ".requires"))]
+    return frozenset(unit for folder in folders for unit in files.names(f"{base}/{folder}"))
 
 
 def changed_on_disk(files: Files, unit: ServiceUnit) -> bool:
@@ -201,6 +218,7 @@ def _service(
         group=last("Group"),
         working_directory=last("WorkingDirectory"),
         identifier=last("SyslogIdentifier"),
+        asked_slice=asked if (asked := last("Slice")).endswith(".slice") else "",
         collect=_one_of(last("CollectMode", section="Unit"), ("inactive", "inactive-or-failed"), "inactive"),
         texts={key: last(key) for key in ("MemoryMax", "LimitNOFILE", "LimitMEMLOCK", "TasksMax") if last(key)},
     )

@@ -154,17 +154,19 @@ def _fatal(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[st
 
 def _commands(machine: "PracticeMachine", name: str, text: UnitText) -> Iterator[Exec]:
     for value in (value for key in _EXECS for value in text.all("Service", key)):
+        bare = value.lstrip("@-:+!|")
         try:
-            words = split_words(value.lstrip("@-:+!"))
+            words = split_words(bare)
         except ValueError:
             continue
-        if words and "-" not in value.partition("/")[0]:  # one whose failure is ignored may be absent
+        if words and "-" not in value.removesuffix(bare):  # one whose failure is ignored may be absent
             yield Exec(words[0], tuple(words))
 
 
 def _not_executable(machine: "PracticeMachine", path: str) -> str:
+    found = machine.which(path) or path
     try:
-        entry = machine.files.stat(path)
+        entry = machine.files.stat(found)
     except OSError as error:
-        return error.strerror or str(error)
+        return "" if machine.runner.finds(found) else error.strerror or str(error)
     return "" if entry.mode & 0o111 else "Permission denied"

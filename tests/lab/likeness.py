@@ -29,6 +29,7 @@ time.sleep(120)
 """
 PATH = "/opt/app/run"
 UNIT = "app.service"
+WANTS = "/etc/systemd/system/multi-user.target.wants"
 Run = Callable[[Sequence[str]], Awaitable[Completed]]
 _HIDDEN = ((r"\b[0-9a-f]{32}\b", "HASH"), (r"\b\d{1,7}\b(?= \()|PID=\d+|process \d+", "PID"))
 
@@ -38,10 +39,11 @@ _NAMES = re.compile(r"\bapp(?=[@.]|$)")
 
 @dataclass(frozen=True)
 class Machine:
-    """`put` writes a file of the machine; `run` says words to it as root."""
+    """`put` writes a file of the machine; `run` says words to it as root; `want` links UNIT as `enable` would."""
 
     run: Run
     put: Callable[[str, str, int], None]
+    want: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,14 @@ class Scene:
     """Files that there are, words that are said one after the other.
 
     `until:A=b` waits for a property of UNIT, `said:text` for a line of its journal; `append:PATH|text` adds to a file.
-    `in_any_order`: a forked child and systemd write to the journal at the same time.
+    `in_any_order`: a forked child and systemd write to the journal at the same time. `wanted`: UNIT is linked to a
+    target, which keeps it loaded while it is down.
     """
 
     words: Sequence[str]
     files: Mapping[str, str] = field(default_factory=dict)
     in_any_order: bool = False
+    wanted: bool = True
 
 
 def unit(words: str = "", more: str = "", head: str = "") -> dict[str, str]:
@@ -63,6 +67,10 @@ def unit(words: str = "", more: str = "", head: str = "") -> dict[str, str]:
 
 
 SHOWN = f"systemctl show --property={','.join(UNIT_PROPERTIES)} -- "
+FILE = f"/etc/systemd/system/{UNIT}"
+SAID = f"journalctl --no-pager --output=cat --unit={UNIT}"
+BEGUN = (f"systemctl start {UNIT}", "said:a warning", f"{SHOWN}{UNIT}")
+ENDED = (f"systemctl stop {UNIT}", f"{SHOWN}{UNIT}")
 
 
 @asynccontextmanager
@@ -75,9 +83,13 @@ async def simulated(root: Path) -> AsyncIterator[Machine]:
     def put(path: str, text: str, mode: int) -> None:
         machine.files.put(path, text, mode=mode)
 
+    def want() -> None:
+        machine.files.mkdir(WANTS, parents=True)
+        machine.files.symlink(f"/etc/systemd/system/{UNIT}", f"{WANTS}/{UNIT}")
+
     put(PATH, PROGRAM.format(python=sys.executable), 0o755)
     try:
-        yield Machine(run, put)
+        yield Machine(run, put, want)
     finally:
         await machine.aclose()
 
@@ -87,6 +99,8 @@ def real(host: LabHost, name: str) -> Machine:
 
     async def run(words: Sequence[str]) -> Completed:
         named = [_NAMES.sub(name, word) for word in words]
+        if words[0] == "journalctl":
+            await container.execute(host, ("journalctl", "--sync"))
         done = await container.execute(host, ("env", "LC_ALL=C", "SYSTEMD_COLORS=0", *named))
         plain = [text.replace(name.encode(), b"app") for text in (done.stdout, done.stderr)]
         return Completed(done.status, *plain)
@@ -96,13 +110,14 @@ def real(host: LabHost, name: str) -> Machine:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
         place.chmod(mode)
-        if path == f"/etc/systemd/system/{UNIT}":  # enabled, which keeps it loaded once it is down
-            wants = place.parent / "multi-user.target.wants" / place.name
-            wants.unlink(missing_ok=True)
-            wants.symlink_to(f"/etc/systemd/system/{place.name}")
+
+    def want() -> None:
+        link = container.root(host) / WANTS.lstrip("/") / f"{name}.service"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"/etc/systemd/system/{name}.service")
 
     put(PATH, PROGRAM.format(python="/usr/bin/python3"), 0o755)
-    return Machine(run, put)
+    return Machine(run, put, want)
 
 
 async def cleared(host: LabHost) -> None:
@@ -115,6 +130,8 @@ async def transcript(machine: Machine, scene: Scene) -> list[str]:
     """What the machine answers to each of the scene's words."""
     for path, text in scene.files.items():
         machine.put(path, text, 0o644)
+    if scene.wanted and f"/etc/systemd/system/{UNIT}" in scene.files:
+        machine.want()
     await machine.run(("systemctl", "daemon-reload"))
     answers = []
     for words in scene.words:

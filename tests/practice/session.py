@@ -91,6 +91,11 @@ class Session:
         self.machine.files.put(program, "#!", mode=0o755)
         self.machine.files.put(f"/etc/systemd/system/{name}", text)
 
+    def want(self, name: str) -> None:
+        """Link a unit as `systemctl enable` would."""
+        self.machine.files.mkdir("/etc/systemd/system/multi-user.target.wants", parents=True)
+        self.machine.files.symlink(f"/etc/systemd/system/{name}", f"/etc/systemd/system/multi-user.target.wants/{name}")
+
     async def until(self, holds: Callable[[], bool], *, within_s: float = 5.0) -> None:
         async with asyncio.timeout(within_s):
             while not holds():  # noqa: ASYNC110  # a unit's state has no event

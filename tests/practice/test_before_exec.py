@@ -1,4 +1,4 @@
-"""A child that systemd has forked and that does not become the program: accounts, working directory."""
+"""What comes before a program runs: its slice, the account, the working directory, where it is found."""
 
 import pytest
 
@@ -83,3 +83,52 @@ async def test_a_command_before_the_program_ends_alike() -> None:
         ENDED,
         "Failed to start app.service - App.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        pytest.param("/usr/local/bin/tool", "/usr/local/bin/tool", id="on-the-path"),
+        pytest.param("/usr/bin/tool", "/usr/bin/tool", id="at-its-end"),
+        pytest.param("/opt/bin/tool", None, id="elsewhere"),
+    ],
+)
+@in_virtual_time
+async def test_a_program_is_found_by_its_name(place: str, path: str | None) -> None:
+    run = session("")
+    run.machine.files.put(place, "#!", mode=0o755)
+    run.machine.files.put("/etc/systemd/system/app.service", UNIT.replace("/opt/app/run", "tool"))
+    verified = await run("systemd-analyze", "verify", "/etc/systemd/system/app.service")
+    assert verified.ok == (path is not None)
+    await run("systemctl", "start", "app.service")
+    by_hand = await run("systemd-run", "--unit=by-hand", "--", "tool", "a")
+    assert by_hand.ok == (path is not None)
+    if path is None:
+        assert (await run.shown("app.service", "ExecMainStatus"))["ExecMainStatus"] == "203"
+        assert by_hand.stderr == b"Failed to find executable tool: No such file or directory\n"
+    else:
+        assert (await run.shown("app.service", "SubState"))["SubState"] == "running"
+        assert (await run.shown("by-hand.service", "Description"))["Description"] == f"{path} a"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "slice_", "group"),
+    [
+        pytest.param("a.service", "", "system.slice", "/system.slice/a.service", id="a-service"),
+        pytest.param(
+            "a-b@1-2.service", "", r"system-a\x2db.slice", r"/system.slice/system-a\x2db.slice/a-b@1-2.service",
+            id="an-instance",
+        ),
+        pytest.param("a.service", "Slice=x-y.slice\n", "x-y.slice", "/x.slice/x-y.slice/a.service", id="chosen"),
+        pytest.param("a.service", "Slice=-.slice\n", "-.slice", "/a.service", id="the-root"),
+        pytest.param("a.service", "Slice=x\n", "system.slice", "/system.slice/a.service", id="no-slice-by-its-name"),
+    ],
+)  # fmt: skip
+@in_virtual_time
+async def test_the_slice_of_a_unit(name: str, more: str, slice_: str, group: str) -> None:
+    run = session("")
+    run.machine.files.put(f"/etc/systemd/system/{name}", UNIT + more)
+    await run("systemctl", "start", name)
+    assert await run.shown(name, "Slice", "ControlGroup") == {"Slice": slice_, "ControlGroup": group}
+    await run("systemctl", "stop", name)
+    assert await run.shown(name, "Slice", "ControlGroup") == {"Slice": slice_, "ControlGroup": ""}

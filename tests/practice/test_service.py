@@ -13,8 +13,10 @@ STATES = ("ActiveState", "SubState", "Result")
 
 
 def session(unit: str = UNIT, **how: object) -> Session:
+    """The unit is enabled, so that systemd remembers it when it is down."""
     run = Session(PracticeMachine(factory=acting(**how)))
     run.install("app.service", unit)
+    run.want("app.service")
     return run
 
 

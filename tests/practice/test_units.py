@@ -127,6 +127,7 @@ def test_the_load_state(text: str, state: str) -> None:
 async def test_a_changed_file_needs_a_reload_and_the_old_unit_runs_until_then() -> None:
     run = Session(PracticeMachine(factory=acting()))
     run.install("a.service", "[Service]\nExecStart=/opt/app/run --old\n")
+    run.want("a.service")
     assert await run.shown("a.service", "NeedDaemonReload") == {"NeedDaemonReload": "no"}
     await run("tee", "--", f"{ETC}/a.service", stdin=b"[Service]\nExecStart=/opt/app/run --new\n")
     assert await run.shown("a.service", "NeedDaemonReload") == {"NeedDaemonReload": "yes"}

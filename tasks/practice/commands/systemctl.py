@@ -136,12 +136,12 @@ async def _cat(call: Call, given: dict[str, str], names: list[str]) -> Completed
 
 
 async def _reset_failed(call: Call, given: dict[str, str], names: list[str]) -> Completed:
-    services = call.machine.systemd.services
+    systemd = call.machine.systemd
     err = ""
-    for name in names or list(services):
-        if name in services:
-            services[name].reset_failed()
-        elif name not in call.machine.systemd.timers:
+    for name in names or list(systemd.services):
+        if (service := systemd.loaded(name)) is not None:
+            service.reset_failed()
+        elif name not in systemd.timers:
             err += f"Failed to reset failed state of unit {name}: Unit {name} not loaded.\n"
     return Completed(1 if err else 0, b"", err.encode())
 
@@ -150,7 +150,7 @@ async def _kill(call: Call, given: dict[str, str], names: list[str]) -> Complete
     word = given.get("signal", given.get("s", "SIGTERM"))
     number = int(word) if word.isdigit() else signal.Signals[word if word.startswith("SIG") else f"SIG{word}"]
     for name in names:
-        service = call.machine.systemd.services.get(name)
+        service = call.machine.systemd.loaded(name)
         if service is None:
             return Completed(1, b"", f"Failed to kill unit {name}: Unit {name} not loaded.\n".encode())
         main = service.status.main_pid
@@ -190,7 +190,8 @@ async def _enable(call: Call, given: dict[str, str], names: list[str]) -> Comple
         if not call.files.exists(f"{wants}/{name}"):
             call.files.symlink(service.unit.fragment, f"{wants}/{name}")
             err += f"Created symlink {wants}/{name} → {service.unit.fragment}.\n"
-    return Completed(0, b"", err.encode())
+    call.machine.systemd.daemon_reload()
+    return _told(given, err)
 
 
 async def _disable(call: Call, given: dict[str, str], names: list[str]) -> Completed:
@@ -200,7 +201,12 @@ async def _disable(call: Call, given: dict[str, str], names: list[str]) -> Compl
         if call.files.exists(path):
             call.files.remove(path)
             err += f'Removed "{path}".\n'
-    return Completed(0, b"", err.encode())
+    call.machine.systemd.daemon_reload()
+    return _told(given, err)
+
+
+def _told(given: dict[str, str], stderr: str) -> Completed:
+    return Completed(0, b"", b"" if {"q", "quiet"} & given.keys() else stderr.encode())
 
 
 async def _daemon_reload(call: Call, given: dict[str, str], names: list[str]) -> Completed:

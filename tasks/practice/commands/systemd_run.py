@@ -109,9 +109,9 @@ def _escaped(word: str) -> str:
 
 
 def _program(call: Call, word: str) -> str:
-    if "/" in word:
-        return word if call.machine.owns(word) or call.files.exists(word) else ""
-    return f"/usr/bin/{word}" if call.machine.owns(word) else ""
+    """systemd-run looks it up before it asks for the unit; empty where there is none."""
+    found = call.machine.which(word) or ""
+    return found if call.machine.owns(found) or call.machine.runner.finds(found) else ""
 
 
 async def _service(call: Call, stem: str, given: dict[str, list[str]], text: str) -> Completed:

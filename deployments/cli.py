@@ -182,6 +182,24 @@ def show(rollout: RolloutId, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def compare(
+    first: RolloutId,
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="[ROLLOUT]",
+            help="The later one; left out, FIRST itself is held against what was measured before it.",
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the claims of two rollouts side by side: verdicts, figures with intervals, the change."""
+    from deployments import compare as commands
+
+    run(commands.compare_rollouts(console(), first, second, as_json=as_json))
+
+
+@app.command()
 def replay(
     rollout: Annotated[str, typer.Argument(help="One rollout to narrate and judge anew.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every history: digests, projections, judgements.")] = False,

@@ -37,14 +37,14 @@ class Seen:
 class Projection:
     """A table as the fold of the events whose types are in `types`.
 
-    `key` gives the primary key of the row that an event is about, `apply` that row after it (None: there is none).
+    `keys` gives the primary keys of the rows that an event is about, `apply` such a row after it (None: there is none).
     Both are pure, and `apply` is total.
     """
 
     table: Table
     types: frozenset[str]
-    key: Callable[[Seen], Key]
-    apply: Callable[[Row | None, Seen], Row | None]
+    keys: Callable[[Seen], Iterable[Key]]
+    apply: Callable[[Row | None, Seen, Key], Row | None]
 
     @property
     def name(self) -> str:
@@ -59,9 +59,9 @@ class Projection:
         folded = dict(rows or {})
         for seen in history:
             if seen.recorded.type in self.types:
-                key = self.key(seen)
-                if (row := self.apply(folded.get(key), seen)) is not None:
-                    folded[key] = row
+                for key in self.keys(seen):
+                    if (row := self.apply(folded.get(key), seen, key)) is not None:
+                        folded[key] = row
         return folded
 
 
@@ -142,7 +142,7 @@ async def _advance(connection: AsyncConnection, kept: Sequence[Projection], posi
 
 
 async def _fold_into(connection: AsyncConnection, projection: Projection, history: Sequence[Seen]) -> None:
-    touched = {projection.key(seen) for seen in history if seen.recorded.type in projection.types}
+    touched = {key for seen in history if seen.recorded.type in projection.types for key in projection.keys(seen)}
     if touched:
         built = projection.fold(history, await _stored(connection, projection, touched))
         await connection.execute(delete(projection.table).where(_key_in(projection, touched)))

@@ -1,6 +1,9 @@
 """The projections that are kept: services, rollouts, and acceptance over time. Pure folds, rebuilt at will."""
 
+from collections.abc import Callable
 from typing import Any
+
+from sqlalchemy import Table
 
 from state.events import (
     EVENTS,
@@ -18,8 +21,9 @@ from state.events import (
     RolloutConcluded,
     RolloutRequested,
 )
+from state.store.figures import figure_keys, figure_row
 from state.store.projections import Key, Projection, Row, Seen
-from state.store.tables import acceptance, rollouts, services
+from state.store.tables import acceptance, figures, rollouts, services
 
 ACCEPT_LENGTH = "accept_length"
 """How the metrics end whose values are collected; `requests.accept_length`, of our own requests, goes before others."""
@@ -156,13 +160,24 @@ def _wires(*types: type[Event]) -> frozenset[str]:
     return frozenset(t.wire for t in types)
 
 
+def _single(
+    table: Table,
+    types: frozenset[str],
+    key: Callable[[Seen], Key],
+    apply: Callable[[Row | None, Seen], Row | None],
+) -> Projection:
+    """A projection whose events are about one row each."""
+    return Projection(table, types, lambda seen: (key(seen),), lambda row, seen, _key: apply(row, seen))
+
+
 PROJECTIONS = (
-    Projection(
+    _single(
         services,
         _wires(RolloutRequested, LeaseTaken, RolloutConcluded),
         lambda seen: (seen.subject.service,),
         service_row,
     ),
-    Projection(rollouts, frozenset(EVENTS), lambda seen: (seen.recorded.stream,), rollout_row),
-    Projection(acceptance, _wires(Judged), _acceptance_key, acceptance_row),
+    _single(rollouts, frozenset(EVENTS), lambda seen: (seen.recorded.stream,), rollout_row),
+    _single(acceptance, _wires(Judged), _acceptance_key, acceptance_row),
+    Projection(figures, _wires(PlanMade, Judged), figure_keys, figure_row),
 )

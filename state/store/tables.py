@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeEngine
 
 from state.store.chain import utc_text
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every schema revision in order; the last is the one this program works with."""
 
 VERSION_TABLE = "interlock_version"
@@ -166,3 +166,25 @@ acceptance = Table(
     Index("ix_acceptance_service_judged_at", "service", "judged_at"),
 )
 """The mean accept length at each judgement that knew one: tokens for each target step, bonus included."""
+
+figures = Table(
+    "figures",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("service", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("engine_version", Text),
+    Column("model", Text),
+    Column("concurrency", Integer, nullable=False),
+    Column("context_length", Integer),
+    Column("unit", Text, nullable=False),
+    Column("value", Float),
+    Column("sample", Integer),
+    Column("baseline", Float),
+    Column("baseline_sample", Integer),
+    Column("judged_at", UtcTime),
+    Index("ix_figures_service_metric_judged_at", "service", "metric", "judged_at"),
+)
+"""What each rollout measured of its new side, and of the old one before: means of samples, null until they are judged.
+`context_length` is the one asked for, null for the model's own."""

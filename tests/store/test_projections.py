@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from state.claims import Fact
+from state.claims import Claim, Fact
 from state.events import (
     ActionFailed,
     ActionStarted,
@@ -28,10 +28,13 @@ from state.events import (
     RolloutRequested,
     encode,
 )
+from state.manifest.claim_specs import AcceptLengthSpec, ThroughputSpec
 from state.plan import Plan
 from state.revision import FileContent, Revision
+from state.stated_claims import manifest_claims
 from state.store.chain import seal
 from state.store.connect import Stores, open_stores
+from state.store.figures import kept_before
 from state.store.port import GENESIS, NewEvent
 from state.store.projections import Subjects, catch_up, differences, rebuild, rows
 from state.store.read_models import PROJECTIONS
@@ -87,12 +90,22 @@ def concluded(outcome: str, exit_code: int = 0, dark_s: float | None = 41.5) -> 
     )
 
 
-def planned(service: str = "qwen") -> PlanMade:
+LENGTH, *GAINS = manifest_claims([AcceptLengthSpec(at_least=2.0), ThroughputSpec(at_least="+12%", concurrency=(1, 8))])
+
+
+def planned(service: str = "qwen", claims: tuple[Claim, ...] = (LENGTH,)) -> PlanMade:
     target = Target(
-        engine="sglang", unit=f"{service}.service", unit_host="gpu-1", endpoint="http://127.0.0.1:1", argv=()
-    )
+        engine="sglang", unit=f"{service}.service", unit_host="gpu-1", endpoint="http://127.0.0.1:1", argv=(), engine_version="0.5.6",
+        arguments={"model_path": "/m", "context_length": 32768},
+    )  # fmt: skip
     plan = Plan(
-        service=service, revision="a" * 64, observed="b" * 64, steps=(), changes=("restart",), target=target, claims=()
+        service=service,
+        revision="a" * 64,
+        observed="b" * 64,
+        steps=(),
+        changes=("restart",),
+        target=target,
+        claims=claims,
     )
     return PlanMade(action="plan", attempt=1, plan=plan, digest=plan.digest)
 
@@ -278,8 +291,44 @@ def test_acceptance_has_a_point_for_each_judgement_that_knew_and_prefers_our_own
     ]
 
 
+def test_figures_are_kept_by_what_they_are_of_and_with_those_of_the_service_before() -> None:
+    measured = Fact(metric="load.throughput.8", value=1.0, samples=(99.0, 101.0), baseline=(79.0, 81.0, 80.0))
+    unclaimed = Fact(metric="load.throughput.64", value=1.0, samples=(1.0,))
+    events = (*WHOLE[:2], planned(claims=tuple(GAINS)), judged(1, measured, unclaimed), *WHOLE[9:])
+    rows_ = folded([("rollout-r1", events)])["figures"]
+    of = {"service": "qwen", "engine": "sglang", "engine_version": "0.5.6", "model": "/m", "context_length": 32768}
+    nothing = dict.fromkeys(("value", "sample", "baseline", "baseline_sample"))
+    assert {key[1]: {n: v for n, v in row.items() if n != "judged_at"} for key, row in rows_.items()} == {
+        f"load.throughput.{level}": {
+            "stream": "rollout-r1", "metric": f"load.throughput.{level}", **of, "concurrency": level,
+            "unit": "tokens/s", **(figures if level == 8 else nothing),
+        }
+        for level, figures in ((1, nothing), (8, {"value": 100, "sample": 2, "baseline": 80, "baseline_sample": 3}))
+    }  # fmt: skip
+
+
+async def test_the_newest_earlier_figure_of_the_same_kind_is_found(stores: Stores) -> None:
+    def measuring(rollout: str, *events: Event, service: str = "qwen") -> tuple[str, Sequence[Event]]:
+        return f"rollout-{rollout}", (requested(rollout, service), *events)
+
+    point = judged(1, Fact(metric="load.throughput.8", value=1.0, samples=(1.0, 2.0)))
+    gains = planned(claims=tuple(GAINS))
+    for stretch in (
+        measuring("r1", gains, point),
+        measuring("r2", gains, point),
+        measuring("r3", planned(), judged(1, ACCEPTED)),
+        measuring("r4", gains, point, service="glm"),
+        measuring("r5", gains),
+        measuring("r6", gains, point),
+    ):
+        await record(stores, stretch)
+    await catch_up(stores.engine, PROJECTIONS)
+    found = [await kept_before(stores.engine, f"rollout-r{number}") for number in range(1, 7)]
+    assert found == [None, "rollout-r1", None, None, None, "rollout-r2"]
+
+
 def test_streams_that_are_about_no_rollout_are_passed_over() -> None:
-    assert folded([("host-gpu-1", (leased(),))]) == {"services": {}, "rollouts": {}, "acceptance": {}}
+    assert folded([("host-gpu-1", (leased(),))]) == {p.name: {} for p in PROJECTIONS}
 
 
 STRETCHES = [("rollout-r1", WHOLE[:4]), ("rollout-r2", (requested("r2", "glm"), leased())), ("rollout-r1", WHOLE[4:])]

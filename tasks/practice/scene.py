@@ -14,12 +14,13 @@ from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_dela
 
 from state.manifest.model import HostSpec
 from tasks.hosts.port import Host
-from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, engine_files, install_in
+from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, EngineName, engine_files, install_in
 from tasks.practice.engine.memory import memory_engine
 from tasks.practice.host import PracticeMachine
 from tasks.practice.pci import gpu
 from tasks.practice.simulated import SimulatedHost
 from tasks.practice.sshd import PracticeSshd
+from tasks.practice.vllm_scene import VLLM_UNIT, as_vllm, vllm_unit
 
 UNIT = "sglang-qwen.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
@@ -53,6 +54,15 @@ class Scene:
     specs: Mapping[str, HostSpec]
     key: Path | None = None
     doors: Mapping[str, PracticeSshd] | None = None
+    engine: EngineName = "sglang"
+
+    @property
+    def unit(self) -> str:
+        return VLLM_UNIT if self.engine == "vllm" else UNIT
+
+    @property
+    def unit_file(self) -> str:
+        return f"/etc/systemd/system/{self.unit}"
 
     def open_host(self, name: str, spec: HostSpec) -> Host:
         """The direct adapter, for scenes without SSH."""
@@ -62,7 +72,8 @@ class Scene:
     def script_faults(self, *faults: Mapping[str, object]) -> None:
         """Faults of the engine's next start."""
         install_in(
-            self.serving.files, {p: f for p, f in engine_files(faults=faults).items() if p.endswith("faults.json")}
+            self.serving.files,
+            {p: f for p, f in engine_files(engine=self.engine, faults=faults).items() if p.endswith("faults.json")},
         )
 
     async def until_it_answers(self, timeout_s: float = 30.0) -> None:
@@ -73,23 +84,26 @@ class Scene:
         try:
             await patience(self._answers)
         except RetryError:
-            raise TimeoutError(f"{UNIT} does not answer on port {self.port}") from None
+            raise TimeoutError(f"{self.unit} does not answer on port {self.port}") from None
 
     async def _answers(self) -> bool:
-        body = {"text": "The quick brown fox", "sampling_params": {"max_new_tokens": 4}}
+        path, body = "/generate", {"text": "The quick brown fox", "sampling_params": {"max_new_tokens": 4}}
+        if self.engine == "vllm":
+            path, body = "/v1/completions", {"prompt": "The quick brown fox", "max_tokens": 4}
         async with httpx.AsyncClient(transport=self.serving.transport(), trust_env=False) as client:
             try:
-                answer = await client.post(f"http://127.0.0.1:{self.port}/generate", json=body, timeout=5.0)
+                answer = await client.post(f"http://127.0.0.1:{self.port}{path}", json=body, timeout=5.0)
             except httpx.TransportError:
                 return False
         return answer.status_code == 200
 
     def manifest(self, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
-        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map).
+        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map); vLLM: MTP.
 
         `changes` are merged over it, and `arguments` over its engine arguments.
         """
-        return manifest_text(seed_manifest(self.specs, self.port), arguments, **changes)
+        seed = seed_manifest(self.specs, self.port)
+        return manifest_text(as_vllm(seed, self.port) if self.engine == "vllm" else seed, arguments, **changes)
 
 
 def manifest_text(seed: Mapping[str, Any], arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
@@ -152,6 +166,7 @@ async def scene(
     kill_mode: str = "control-group",
     started: bool = True,
     port: int | None = None,
+    engine: EngineName = "sglang",
 ) -> AsyncIterator[Scene]:
     """Two practice hosts, the service running without speculation. With `root` the engine is a real child process and
     the hosts' files lie below it; without, everything is in memory and obeys the event loop's time."""
@@ -161,27 +176,29 @@ async def scene(
         hypervisor = PracticeMachine("pve-one", root=_below(root, "hypervisor"), functions=_gpus())
         stack.push_async_callback(serving.aclose)
         stack.push_async_callback(hypervisor.aclose)
-        _furnish(serving, faults, settings, version, kill_mode, port)
-        made = Scene(serving, hypervisor, port, _direct_specs())
+        made = Scene(serving, hypervisor, port, _direct_specs(), engine=engine)
+        _furnish(made, faults, settings, version, kill_mode)
         if over_ssh and root:
             await _open_doors(stack, made, root)
         if started:
-            await serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", UNIT), user=USER)
+            await serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", made.unit), user=USER)
         yield made
 
 
 def _furnish(
-    serving: PracticeMachine,
+    made: Scene,
     faults: Sequence[Mapping[str, object]],
     settings: Mapping[str, object] | None,
     version: str | None,
     kill_mode: str,
-    port: int,
 ) -> None:
-    chosen = {"version": version} if version else {}
-    installation = engine_files(models=(QWEN, QWEN_MTP, QWEN_WITHOUT_MTP), faults=faults, settings=settings, **chosen)
-    install_in(serving.files, installation)
-    serving.files.put(UNIT_FILE, service_unit(port, kill_mode=kill_mode))
+    models = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP)
+    install_in(
+        made.serving.files,
+        engine_files(engine=made.engine, version=version, models=models, faults=faults, settings=settings),
+    )
+    unit = vllm_unit if made.engine == "vllm" else service_unit
+    made.serving.files.put(made.unit_file, unit(made.port, kill_mode=kill_mode))
 
 
 async def _open_doors(stack: AsyncExitStack, made: Scene, root: Path) -> None:

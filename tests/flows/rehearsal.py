@@ -19,7 +19,7 @@ from state.rollout import Rollout
 from state.store.memory import MemoryEventStore, MemoryEvidenceStore
 from state.store.port import NewEvent, RecordedEvent
 from tasks.hosts.port import Argv, Completed, Host
-from tasks.practice.scene import UNIT, UNIT_FILE, USER, Scene, scene
+from tasks.practice.scene import USER, Scene, scene
 
 
 class Killed(BaseException):
@@ -136,12 +136,12 @@ class Rehearsal:
         return bool(streams) and unfinished(await History(self.ports(), streams[-1].removeprefix("rollout-")).load())
 
     async def state(self) -> HostState:
-        shown = await self._run("systemctl", "show", "--property=ActiveState,MainPID", "--", UNIT)
+        shown = await self._run("systemctl", "show", "--property=ActiveState,MainPID", "--", self.scene.unit)
         facts = dict(line.split("=", 1) for line in shown.splitlines())
         cmdline = (await self._run("cat", "--", f"/proc/{facts['MainPID']}/cmdline")) if facts["MainPID"] != "0" else ""
         timers = await self._run("systemctl", "list-timers", "--all", "--no-pager")
         return HostState(
-            unit_file=self.scene.serving.files.read(UNIT_FILE),
+            unit_file=self.scene.serving.files.read(self.scene.unit_file),
             drivers={f.address: f.driver for f in self.scene.hypervisor.pci.functions.values()},
             active=facts["ActiveState"],
             argv=tuple(cmdline.split("\0")[:-1]),

@@ -18,6 +18,7 @@ class Say:
     rank: int | None = None
     stamped: bool = True
     severe: bool = False
+    level: str = "INFO"  # as vLLM shows it in front of a line
 
 
 @dataclass(frozen=True)

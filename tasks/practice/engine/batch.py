@@ -46,6 +46,17 @@ class Job:
         return len(self.prompt) + self.done
 
 
+@dataclass
+class Counts:
+    """Totals since the start; `by_position` counts accepted drafts by their place in the step."""
+
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    verify_calls: int = 0
+    accepted: int = 0
+    by_position: dict[int, int] = field(default_factory=dict)
+
+
 class Batch:
     """Waiting and running requests of one scheduler, and what it has counted since it started."""
 
@@ -57,6 +68,7 @@ class Batch:
         self.waiting: deque[Job] = deque()
         self.running: list[Job] = []
         self.forwards = 0
+        self.counts = Counts()
         self.last_throughput = 0.0
         self.last_acceptance: tuple[float, float] | None = None
         self._seen: set[tuple[str, ...]] = set()
@@ -98,6 +110,8 @@ class Batch:
             job.done, job.first_token = 1, now
             job.finished = now if job.complete else 0.0
         new = sum(len(job.prompt) - job.cached for job in admitted)
+        self.counts.prompt_tokens += sum(len(job.prompt) for job in admitted)
+        self.counts.generated_tokens += len(admitted)
         line = lines.prefill_batch(
             self._launch.version,
             self._usage(decode=False),
@@ -110,7 +124,7 @@ class Batch:
         )
         self._last_prefill = now
         self.running += [job for job in admitted if not job.complete]
-        return [line]
+        return [line] if self._launch.engine == "sglang" else []
 
     def _remember(self, prompt: tuple[str, ...]) -> None:
         if len(self._seen) >= _PROMPTS_CACHED:
@@ -146,7 +160,8 @@ class Batch:
         self.running = [job for job in self.running if not job.complete]
         self.forwards += 1
         interval = max(1, self._launch.resolved.integer("decode_log_interval"))
-        return [self._tick(count, now)] if self.forwards % interval == 0 else []
+        told = self._launch.engine == "sglang" and self.forwards % interval == 0
+        return [self._tick(count, now)] if told else []
 
     def _advance(self, job: Job, now: float) -> None:
         gained = 1
@@ -158,10 +173,18 @@ class Batch:
             job.histogram[accepted] = job.histogram.get(accepted, 0) + 1
             self._calls += 1
             self._accepted += accepted
+            self._count(accepted)
         self._tokens += gained
+        self.counts.generated_tokens += min(gained, len(job.pieces) - job.done)
         job.done = min(len(job.pieces), job.done + gained)
         if job.complete:
             job.finished = now
+
+    def _count(self, accepted: int) -> None:
+        self.counts.verify_calls += 1
+        self.counts.accepted += accepted
+        for position in range(accepted):
+            self.counts.by_position[position] = self.counts.by_position.get(position, 0) + 1
 
     def _tick(self, count: int, now: float) -> str:
         self.last_throughput = self._tokens / max(1e-3, now - self._last_decode)

@@ -41,7 +41,7 @@ async def drain(engine: Engine) -> int:
             break
     await asyncio.sleep(launch.settings.exit_seconds)
     await engine.say(Say(_NOT_DESTROYED, 0, stamped=False))
-    _leave_behind(engine)
+    leave_behind(engine, _old_lines(engine))
     return await engine.perform_all(killed_tree(launch, engine.world.pid))
 
 
@@ -62,13 +62,14 @@ async def interrupt(engine: Engine) -> int:
     return 0
 
 
-def _leave_behind(engine: Engine) -> None:
+def leave_behind(engine: Engine, texts: Iterator[str]) -> None:
+    """What the faults say outlives the engine: a holder of its port, a process that goes on printing the texts."""
     faults, title = engine.launch.faults, engine.launch.titles[0]
     if fault := faults.get("slow-stop-leftover"):
         engine.world.leave_behind(title, iter(()), 0.2, fault.number("leftover_seconds", 30.0), keep_port=True)
     if fault := faults.get("old-process-keeps-logging"):
         interval, seconds = fault.number("interval", 0.2), fault.number("seconds", 3.0)
-        engine.world.leave_behind(title, _old_lines(engine), interval, seconds, keep_port=False)
+        engine.world.leave_behind(title, texts, interval, seconds, keep_port=False)
 
 
 def _old_lines(engine: Engine) -> Iterator[str]:

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 
+from . import vllm_endpoints
 from .acts import Say
 from .engine import Engine
 from .native import generate
@@ -27,9 +28,10 @@ async def handle(engine: Engine, request: Request) -> Response:
 
 
 async def _answer(engine: Engine, request: Request) -> Response:
-    if not _allowed(engine, request):
+    vllm = engine.launch.engine == "vllm"
+    if not (vllm_endpoints.allowed if vllm else _allowed)(engine, request):
         return json_response({"error": "Unauthorized"}, 401)
-    routes = ROUTES.get(request.path)
+    routes = (vllm_endpoints.ROUTES if vllm else ROUTES).get(request.path)
     if routes is None:
         return json_response({"detail": "Not Found"}, 404)
     endpoint = routes.get(request.method)

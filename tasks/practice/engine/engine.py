@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from .acts import Act, Bind, End, LoseRank, Pause, Ready, Say, WarmUp
 from .batch import Batch, Job
-from .boot import boot, context_length, taken_port
-from .ending import drain, interrupt
-from .failures import lost_while_loading, lost_while_serving
+from .boot import context_length
+from .dialect import dialect_of
 from .launch import Launch
-from .lines import stamped
 from .sizes import sizes_of
 from .world import World
 
@@ -38,6 +36,7 @@ class Engine:
 
     def __init__(self, launch: Launch, world: World) -> None:
         self.launch, self.world = launch, world
+        self._dialect = dialect_of(launch)
         self.sizes = sizes_of(launch)
         self.batch = Batch(launch, self.sizes, world.now())
         self.started = world.now()
@@ -76,8 +75,10 @@ class Engine:
         await self._wake.wait()
         if self._lost is not None:
             rank, child = self._lost
-            return await self.perform_all(lost_while_serving(self.launch, rank=rank, child=child, pid=self.world.pid))
-        return await (interrupt(self) if self._stop == signal.SIGINT else drain(self))
+            return await self.perform_all(
+                self._dialect.lost_while_serving(self.launch, rank=rank, child=child, pid=self.world.pid)
+            )
+        return await (self._dialect.interrupt if self._stop == signal.SIGINT else self._dialect.drain)(self)
 
     def on_serving(self, call: Callable[[], object]) -> None:
         """`call` when the port is open: only from then on does the engine mind signals."""
@@ -96,12 +97,14 @@ class Engine:
             self._wake.set()
 
     async def _boot(self) -> int | None:
-        for act in boot(self.launch, self.world.pid):
+        for act in self._dialect.boot(self.launch, self.world.pid):
             status = await self._perform(act)
             if status is not None:
                 return status
             if self._lost is not None and self.state != "ready":
-                return await self.perform_all(lost_while_loading(self.launch, rank=self._lost[0], pid=self.world.pid))
+                return await self.perform_all(
+                    self._dialect.lost_while_loading(self.launch, rank=self._lost[0], pid=self.world.pid)
+                )
         return None
 
     async def perform_all(self, acts: Iterator[Act]) -> int:
@@ -132,8 +135,7 @@ class Engine:
         quiet = self.launch.resolved.text("log_level").lower() in _QUIET
         if quiet and act.stamped and not act.severe:
             return
-        label = "" if act.rank is None else self.launch.ranks[act.rank]
-        text = stamped(act.text, self.world.now(), label) if act.stamped else act.text
+        text = self._dialect.stamped(self, act) if act.stamped else act.text
         if act.rank is None:
             self.world.say(text)
         else:
@@ -142,13 +144,16 @@ class Engine:
     async def _bind(self) -> int | None:
         host, port = self.launch.resolved.text("host"), self.launch.resolved.integer("port")
         if not await self.world.bind(host, port):
-            for act in taken_port(self.launch, host, port, self.world.pid):
+            for act in self._dialect.taken_port(self.launch, host, port, self.world.pid):
                 await self._perform(act)
             return 1
         self.state = "starting"
         self._serving()
         self._tasks.append(asyncio.ensure_future(self._generate_for_ever()))
-        await self.say(Say(f"INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)"))
+        if self._dialect.bound:
+            await self.say(Say(self._dialect.bound.format(host=host, port=port)))
+        if self._dialect.watch is not None:
+            self._tasks.append(asyncio.ensure_future(self._dialect.watch(self)))
         return None
 
     async def _warm_up(self) -> None:
@@ -163,7 +168,7 @@ class Engine:
         level = str(self.launch.resolved.arguments.get("log_level_http") or self.launch.resolved.text("log_level"))
         if level.lower() not in _QUIET:
             line = f'INFO:     {client} - "{method} {path} HTTP/1.1" {status} {reason}'
-            self.world.access(stamped(line, self.world.now()))
+            self.world.access(self._dialect.stamped(self, Say(line)))
 
     # -- generation
 

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from . import vllm_launch
 from .faults import FaultsInvalid
-from .launch import Refusal, prepare, read_installation
+from .launch import Installation, Launch, Refusal, prepare, read_installation
+from .models import Files
 from .ranks import start_ranks
 from .settings import SettingsInvalid
 from .versions import parse_version, version_among
 
-_ABOUT = "sglang {version} (interlock's stand-in: it simulates the engine's logs and endpoints and serves no model)\n"
+_ABOUT = "{engine} {version} (interlock's stand-in: it simulates the engine's logs and endpoints and serves no model)\n"
+
+
+def prepare_start(
+    installation: Installation,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    files: Files,
+    engine: str,
+    *,
+    legacy_entry: bool,
+) -> Launch:
+    """The start of either engine. Raises Refusal."""
+    if engine == "vllm":
+        return vllm_launch.prepare(installation, argv, environment, files, serves=not legacy_entry)
+    return prepare(installation, argv, environment, files, legacy_entry=legacy_entry)
 
 
 class Disk:
@@ -32,18 +49,18 @@ class Disk:
         return self._root + path if path.startswith("/") else path
 
 
-def main(argv: Sequence[str], *, legacy_entry: bool) -> None:
+def main(argv: Sequence[str], *, legacy_entry: bool, engine: str = "sglang") -> None:
     """Start the engine with `argv`, which is without program, module and `serve`. Ends the process."""
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    version = parse_version(os.environ.get("SGLANG_STANDIN_VERSION") or version_among(os.listdir(site)))
+    version = parse_version(os.environ.get("SGLANG_STANDIN_VERSION") or version_among(os.listdir(site), engine))
     if list(argv) == ["--version"]:
-        sys.stdout.write(_ABOUT.format(version=version))
+        sys.stdout.write(_ABOUT.format(engine=engine, version=version))
         return
     root = os.environ.get("PRACTICE_ROOT", "").rstrip("/")
     shown = site[len(root) :] if root and site.startswith(root) else site
     try:
         installation = read_installation(version, os.path.dirname(site), os.environ, Disk(), shown_site=shown)
-        launch = prepare(installation, argv, dict(os.environ), Disk(root), legacy_entry=legacy_entry)
+        launch = prepare_start(installation, argv, dict(os.environ), Disk(root), engine, legacy_entry=legacy_entry)
     except Refusal as refusal:
         sys.stdout.write(refusal.stdout)
         sys.stderr.write(refusal.stderr)

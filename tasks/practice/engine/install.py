@@ -1,4 +1,4 @@
-"""Lays the stand-in out below a host's root as an SGLang installation with its models (orchestrator's side)."""
+"""Lays the stand-in out below a host's root as an installation of an engine with models (orchestrator's side)."""
 
 import json
 import shlex
@@ -7,20 +7,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tasks.practice.engine.faults import parse_faults
 from tasks.practice.engine.settings import parse_settings
-from tasks.practice.engine.versions import DEFAULT, parse_version
+from tasks.practice.engine.versions import DEFAULTS, parse_version
 
+EngineName = Literal["sglang", "vllm"]
 _HERE = Path(__file__).parent
 _ORCHESTRATOR_ONLY = ("install.py", "memory.py")
 GB = 1 << 30
 _NO_TENSORS = (2).to_bytes(8, "little") + b"{}"  # a safetensors file with nothing in it
 _METADATA = """Metadata-Version: 2.1
-Name: sglang
+Name: {engine}
 Version: {version}
-Summary: interlock's stand-in for SGLang: simulates its logs and endpoints, serves no model
+Summary: interlock's stand-in for {engine}: simulates its logs and endpoints, serves no model
 """
 _PYTHON = """#!/bin/sh
 # finds its own installation, wherever the tree was put; -S keeps the start short
@@ -29,8 +30,17 @@ PYTHONPATH="$here/../site" PYTHONDONTWRITEBYTECODE=1 exec {interpreter} -S "$@"
 """
 _CONSOLE = """#!/bin/sh
 here=$(dirname -- "$(readlink -f -- "$0")")
-exec "$here/python" -m sglang "$@"
+exec "$here/python" -m {engine} "$@"
 """
+_API_SERVER = '''"""`python -m vllm.entrypoints.openai.api_server …`, the engine's other entry point."""
+
+import sys
+
+from vllm.entry import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:], legacy_entry=True, engine="vllm")
+'''
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +102,9 @@ class File:
 
 def engine_files(
     *,
-    version: str = DEFAULT,
-    prefix: str = "/opt/sglang",
+    engine: EngineName = "sglang",
+    version: str | None = None,
+    prefix: str | None = None,
     models: Sequence[ModelSpec] = (QWEN, QWEN_MTP),
     faults: Sequence[Mapping[str, object]] = (),
     settings: Mapping[str, object] | None = None,
@@ -104,18 +115,25 @@ def engine_files(
     `interpreter` is what `<prefix>/bin/python` runs: this Python for a practice host, /usr/bin/python3 for a tree that
     is copied onto another host. Raises ValueError for a version, a fault or a setting that is none.
     """
+    version, prefix = version or DEFAULTS[engine], prefix or f"/opt/{engine}"
     parse_version(version)
+    python = File(_PYTHON.format(interpreter=shlex.quote(interpreter)), 0o755)
     files = {
-        f"{prefix}/bin/python": File(_PYTHON.format(interpreter=shlex.quote(interpreter)), 0o755),
-        f"{prefix}/bin/sglang": File(_CONSOLE, 0o755),
+        f"{prefix}/bin/python": python,
+        f"{prefix}/bin/python3": python,
+        f"{prefix}/bin/{engine}": File(_CONSOLE.format(engine=engine), 0o755),
         f"{prefix}/faults.json": File(_checked_faults(faults)),
         f"{prefix}/stand-in.json": File(_checked_settings(settings or {})),
-        f"{prefix}/site/sglang-{version}.dist-info/METADATA": File(_METADATA.format(version=version)),
-        f"{prefix}/site/sglang-{version}.dist-info/INSTALLER": File("interlock\n"),
+        f"{prefix}/site/{engine}-{version}.dist-info/METADATA": File(_METADATA.format(engine=engine, version=version)),
+        f"{prefix}/site/{engine}-{version}.dist-info/INSTALLER": File("interlock\n"),
     }
+    if engine == "vllm":
+        server = f"{prefix}/site/vllm/entrypoints/openai"
+        files |= {f"{folder}/__init__.py": File("") for folder in (server.rpartition("/")[0], server)}
+        files[f"{server}/api_server.py"] = File(_API_SERVER)
     for source in sorted(_HERE.glob("*.py")):
         if source.name not in _ORCHESTRATOR_ONLY:
-            files[f"{prefix}/site/sglang/{source.name}"] = File(source.read_bytes())
+            files[f"{prefix}/site/{engine}/{source.name}"] = File(source.read_bytes())
     for model in models:
         files |= model_files(model)
     return files
@@ -124,19 +142,27 @@ def engine_files(
 def install_engine(
     root: Path,
     *,
-    version: str = DEFAULT,
-    prefix: str = "/opt/sglang",
+    engine: EngineName = "sglang",
+    version: str | None = None,
+    prefix: str | None = None,
     models: Sequence[ModelSpec] = (QWEN, QWEN_MTP),
     faults: Sequence[Mapping[str, object]] = (),
     settings: Mapping[str, object] | None = None,
     interpreter: str = sys.executable,
 ) -> None:
     """Write `engine_files` below `root`; an installation already there is replaced, models are added."""
+    prefix = prefix or f"/opt/{engine}"
     site = root / prefix.lstrip("/") / "site"
     if site.exists():
         shutil.rmtree(site)
     files = engine_files(
-        version=version, prefix=prefix, models=models, faults=faults, settings=settings, interpreter=interpreter
+        engine=engine,
+        version=version,
+        prefix=prefix,
+        models=models,
+        faults=faults,
+        settings=settings,
+        interpreter=interpreter,
     )
     for path, file in files.items():
         _write(root / path.lstrip("/"), file)

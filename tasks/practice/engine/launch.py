@@ -35,6 +35,7 @@ class Launch:
     environment: Mapping[str, str]
     argv: tuple[str, ...]
     legacy_entry: bool
+    engine: str = "sglang"  # or "vllm"
 
     @property
     def version(self) -> Version:
@@ -47,6 +48,9 @@ class Launch:
     @property
     def ranks(self) -> tuple[str, ...]:
         """The log prefix of each scheduler process, without leading space: "TP0", "DP1 TP0", "" for a single GPU."""
+        if self.engine == "vllm":
+            tp = max(1, self.resolved.integer("tp_size"))
+            return ("EngineCore", *(f"Worker_TP{rank}" for rank in range(tp) if tp > 1))
         tp, dp = max(1, self.resolved.integer("tp_size")), max(1, self.resolved.integer("dp_size"))
         tensor = [f"TP{rank}" for rank in range(tp)] if tp > 1 else [""]
         data = [f"DP{rank}" for rank in range(dp)] if dp > 1 else [""]
@@ -54,6 +58,8 @@ class Launch:
 
     @property
     def titles(self) -> tuple[str, ...]:
+        if self.engine == "vllm":
+            return tuple(f"VLLM::{label}" for label in self.ranks)
         return tuple("sglang::scheduler" + (f"_{rank.replace(' ', '_')}" if rank else "") for rank in self.ranks)
 
     @property
@@ -75,7 +81,8 @@ class Launch:
     def draft_bytes(self) -> int:
         if self.draft is None:
             return 0
-        whole = self.resolved.speculation in ("EAGLE3", "STANDALONE", "DFLASH") or "Eagle" in self.draft.architecture
+        alone = ("EAGLE3", "STANDALONE", "DFLASH", "DRAFT_MODEL")
+        whole = self.resolved.speculation in alone or "Eagle" in self.draft.architecture
         return self.draft.weight_bytes if whole else self.draft.mtp_bytes
 
 

@@ -9,8 +9,9 @@ import httpx
 
 from tasks.practice.engine.endpoints import handle
 from tasks.practice.engine.engine import Engine
+from tasks.practice.engine.entry import prepare_start
 from tasks.practice.engine.faults import FaultsInvalid
-from tasks.practice.engine.launch import Launch, Refusal, prepare, read_installation
+from tasks.practice.engine.launch import Launch, Refusal, read_installation
 from tasks.practice.engine.protocol import Request, Response
 from tasks.practice.engine.settings import SettingsInvalid
 from tasks.practice.engine.versions import Version, parse_version, version_among
@@ -141,6 +142,9 @@ class MemoryEngine:
         if self._port_kept_by is None:
             self._port = None
 
+    def rank_pid(self, rank: int) -> int:
+        return self._ranks[rank]
+
     def lose_rank(self, rank: int) -> int:
         """0 takes the place of a dead child's PID."""
         pid, self._ranks[rank] = self._ranks[rank], 0
@@ -207,20 +211,22 @@ class Printed:
 def memory_engine(argv: Sequence[str], env: Mapping[str, str], machine: "PracticeMachine") -> MemoryEngine | Printed:
     """A machine's `Factory`: what the argv of a unit, or of a session, makes of the installation in `machine.files`.
 
-    It knows `PYTHON -m sglang.launch_server …`, `sglang serve …`, and `PYTHON -c …` that prints the package's version.
+    It knows `PYTHON -m sglang.launch_server …`, `sglang serve …`, the same of vLLM (`-m
+    vllm.entrypoints.openai.api_server`, `vllm serve …`), and `PYTHON -c …` that prints the package's version.
     """
     prefix = argv[0].rpartition("/bin/")[0]
-    version = _version(machine, prefix)
+    engine = "vllm" if any("vllm" in word for word in (argv[0].rpartition("/")[2], *argv[1:3])) else "sglang"
+    version = _version(machine, prefix, engine)
     words = list(argv[1:])
-    if words[:1] == ["-c"] and "version('sglang')" in words[1]:
+    if words[:1] == ["-c"] and f"version('{engine}')" in words[1]:
         return Printed(machine, str(version), 0)
-    legacy = words[:2] == ["-m", "sglang.launch_server"]
-    if not legacy and words[:1] != ["serve"] and words[:3] != ["-m", "sglang", "serve"]:
+    legacy = words[:2] in (["-m", "sglang.launch_server"], ["-m", "vllm.entrypoints.openai.api_server"])
+    if not legacy and words[:1] != ["serve"] and words[:3] != ["-m", engine, "serve"]:
         return Printed(machine, f"{argv[0]}: the stand-in in memory cannot run these words: {' '.join(words)}", 2)
     rest = words[2:] if legacy else words[words.index("serve") + 1 :]
     try:
         installation = read_installation(version, prefix, env, machine.files)
-        launch = prepare(installation, rest, dict(env), machine.files, legacy_entry=legacy)
+        launch = prepare_start(installation, rest, dict(env), machine.files, engine, legacy_entry=legacy)
     except Refusal as refusal:
         return Printed(machine, refusal.stdout + refusal.stderr, refusal.status)
     except (FaultsInvalid, SettingsInvalid) as error:
@@ -228,8 +234,8 @@ def memory_engine(argv: Sequence[str], env: Mapping[str, str], machine: "Practic
     return MemoryEngine(machine, launch)
 
 
-def _version(machine: "PracticeMachine", prefix: str) -> Version:
+def _version(machine: "PracticeMachine", prefix: str, engine: str) -> Version:
     try:
-        return parse_version(version_among(machine.files.names(f"{prefix}/site")))
+        return parse_version(version_among(machine.files.names(f"{prefix}/site"), engine))
     except OSError:
-        return parse_version(version_among(()))
+        return parse_version(version_among((), engine))

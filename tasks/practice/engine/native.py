@@ -138,11 +138,16 @@ def _finish_reason(job: Job) -> dict[str, object] | None:
     return {"type": "length", "length": job.done} if job.finish == "length" else {"type": "stop", "matched": _END_TOKEN}
 
 
-def _speculation(engine: Engine, job: Job) -> dict[str, object]:
-    version, steps = engine.launch.version, engine.batch.acceptance.steps
-    proposed = job.verify_calls * steps
+def speculation_of(engine: Engine, job: Job) -> tuple[int, int, list[int]]:
+    """Drafts accepted, drafts proposed, and how many verify calls accepted 0, 1, 2 and more of them."""
     most = max(job.histogram, default=0)
     histogram = [job.histogram.get(count, 0) for count in range(most + 1)]
+    return job.accepted, job.verify_calls * engine.batch.acceptance.steps, histogram
+
+
+def _speculation(engine: Engine, job: Job) -> dict[str, object]:
+    version = engine.launch.version
+    _, proposed, histogram = speculation_of(engine, job)
     found: dict[str, object] = {
         "spec_accept_rate": job.accepted / proposed,
         "spec_accept_length": job.done / job.verify_calls,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 
+from .answer_shape import answer_end, answer_id, choice_end
 from .batch import Job
 from .compose import Wish, compose
 from .engine import Engine
@@ -120,14 +121,12 @@ async def _respond(engine: Engine, body: Mapping[str, object], job: Job, *, chat
         choice["message"] = message_of(job, parser_missing=engine.launch.faults.has("tool-parser-missing"))
     else:
         choice["text"] = text_of(job)
-    choice.update(logprobs=None, finish_reason=_finish(engine, job), matched_stop=None)
+    choice.update(logprobs=None, finish_reason=_finish(engine, job), **choice_end(engine))
     if body.get("return_meta_info") and engine.launch.version >= (0, 5, 13):
         choice["meta_info"] = meta_info(engine, job)
     kind = "chat.completion" if chat_like else "text_completion"
-    metadata = {"weight_version": engine.launch.resolved.text("weight_version")}
-    return json_response(
-        {**_head(engine, body, job, kind), "choices": [choice], "usage": usage(job), "metadata": metadata}
-    )
+    head, end = _head(engine, body, job, kind), answer_end(engine, job)
+    return json_response({**head, "choices": [choice], "usage": usage(job), **end})
 
 
 def _finish(engine: Engine, job: Job) -> str:
@@ -136,9 +135,9 @@ def _finish(engine: Engine, job: Job) -> str:
 
 
 def _head(engine: Engine, body: Mapping[str, object], job: Job, kind: str) -> dict[str, object]:
-    """The engine echoes whatever model name it was asked for."""
+    """Both engines echo the model name that they were asked for; vLLM refuses one that it does not serve."""
     model = body.get("model") or engine.launch.resolved.text("served_model_name")
-    return {"id": job.rid, "object": kind, "created": int(job.arrived), "model": model}
+    return {"id": answer_id(engine, job, kind), "object": kind, "created": int(job.arrived), "model": model}
 
 
 def usage(job: Job) -> dict[str, object]:
@@ -156,7 +155,7 @@ async def _stream(engine: Engine, body: Mapping[str, object], job: Job, *, chat_
 
     def chunk(part: Mapping[str, object], finish: str | None = None) -> bytes:
         inner = {"delta": {"reasoning_content": None, **part}} if chat_like else {"text": part.get("content", "")}
-        choice = {"index": 0, **inner, "logprobs": None, "finish_reason": finish, "matched_stop": None}
+        choice = {"index": 0, **inner, "logprobs": None, "finish_reason": finish, **choice_end(engine)}
         return event({**head, "choices": [choice]})
 
     told, leaks = 0, bool(job.tool) and engine.launch.faults.has("tool-parser-missing")

@@ -97,6 +97,9 @@ class ProcessWorld:
         if self._server is not None:
             self._server.close()
 
+    def rank_pid(self, rank: int) -> int:
+        return self._ranks[rank].pid
+
     def lose_rank(self, rank: int) -> int:
         pid = self._ranks[rank].pid
         os.kill(pid, signal.SIGKILL)

@@ -40,6 +40,7 @@ class Settings:
     health_seconds: float = 0.05  # 1 s in the real engine
     health_timeout_seconds: float = 20.0
     drain_poll_seconds: float = 0.1  # 5 s in the real engine
+    log_stats_seconds: float = 10.0  # vLLM's windows of statistics, unless VLLM_LOG_STATS_INTERVAL says otherwise
     exit_seconds: float = 0.15  # 3 s in the real engine
 
 

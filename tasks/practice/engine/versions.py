@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 DEFAULT = "0.5.20"
+DEFAULTS = {"sglang": DEFAULT, "vllm": "0.29.0"}
 
 
 class Version(NamedTuple):
@@ -68,7 +69,7 @@ def parse_version(text: str) -> Version:
     return Version(*(int(part) for part in match.groups()))
 
 
-def version_among(names: Iterable[str]) -> str:
-    """The version that a `sglang-*.dist-info` among the names of a folder tells; `DEFAULT` where there is none."""
-    found = sorted(name for name in names if name.startswith("sglang-") and name.endswith(".dist-info"))
-    return found[-1][len("sglang-") : -len(".dist-info")] if found else DEFAULT
+def version_among(names: Iterable[str], engine: str = "sglang") -> str:
+    """The version that a `sglang-*.dist-info` among the names of a folder tells; the default where there is none."""
+    found = sorted(name for name in names if name.startswith(f"{engine}-") and name.endswith(".dist-info"))
+    return found[-1][len(f"{engine}-") : -len(".dist-info")] if found else DEFAULTS[engine]

@@ -36,6 +36,10 @@ class World(Protocol):
         """Stop listening."""
         ...
 
+    def rank_pid(self, rank: int) -> int:
+        """The PID of a scheduler process."""
+        ...
+
     def lose_rank(self, rank: int) -> int:
         """Kill a scheduler process; its PID."""
         ...

@@ -26,6 +26,9 @@ from tasks.script import render_batch, split_frames
 LONGEST_COMMAND = (128 << 10) - 1
 """Bytes of one command: sshd hands it to the shell as one word, and Linux takes no longer one (MAX_ARG_STRLEN)."""
 
+OPENING_S = 60.0
+"""For a session on a connection that stands, or on another where that turns out to be dead."""
+
 _CLEAN = ("env", "LC_ALL=C")
 _SESSIONS = 10  # OpenSSH's default MaxSessions; what runs beyond that waits here, what is followed does not
 _FULL = (asyncssh.OPEN_CONNECT_FAILED, asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, asyncssh.OPEN_RESOURCE_SHORTAGE)
@@ -36,7 +39,7 @@ class SshHost:
 
     A lost connection is opened again by the next call: `attempts` tries, with `sleep` awaited between them. What was
     running when it was lost is never run again here; HostUnreachable says so, and the caller looks at the host first.
-    `timeout_s` of `run_all` counts from a connection that stands. A batch too long for
+    `timeout_s` of `run_all` counts from when the argv has been handed over. A batch too long for
     one command goes in several. ValueError for a word with a NUL, for stdin in a
     batch and for an argv longer than LONGEST_COMMAND.
     """
@@ -93,12 +96,12 @@ class SshHost:
         return found
 
     async def _run(self, command: str, stdin: bytes, what: str, timeout_s: float) -> Completed:
-        await self._session.connection()
         session = Exec(stdin)
         try:
-            async with asyncio.timeout(timeout_s), self._slots:
-                await self._start(session, command)
-                await session.ended.wait()
+            async with self._slots:
+                await self._started(session, command, what)
+                async with asyncio.timeout(timeout_s):
+                    await session.ended.wait()
         except TimeoutError:
             raise DeadlineExceeded(f"`{what}` on {self._name}", timeout_s) from None
         finally:
@@ -106,6 +109,15 @@ class SshHost:
         if (completed := session.completed()) is None:
             raise self._session.unreachable(f"the connection was lost while `{what}` ran")
         return completed
+
+    async def _started(self, session: Exec, command: str, what: str) -> None:
+        """A connection that has gone silent shows only after its keepalives: what runs must not pay for that time."""
+        await self._session.connection()
+        try:
+            async with asyncio.timeout(OPENING_S):
+                await self._start(session, command)
+        except TimeoutError:
+            raise self._session.unreachable(f"no session for `{what}` was opened within {OPENING_S:g} s") from None
 
     async def _start(self, session: Exec, command: str) -> None:
         if (size := len(command.encode())) > LONGEST_COMMAND:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import asyncssh
@@ -132,6 +133,53 @@ async def test_a_far_host_takes_its_time(sshd: PracticeSshd, host: SshHost) -> N
     began = asyncio.get_running_loop().time()
     assert await host.run_all([TRUE] * 10, timeout_s=5) == (Completed(0),) * 10
     assert 0.05 <= asyncio.get_running_loop().time() - began < 0.5
+
+
+async def test_a_connection_that_went_silent_takes_nothing_of_the_time_that_an_argv_has(
+    sshd: PracticeSshd, tmp_path: Path, machine: LocalMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is given up after its keepalives, four times as long as the argv may take."""
+    monkeypatch.setattr("tasks.hosts.ssh_options.KEEPALIVE_S", 0.5)
+    wire = Wire(sshd.port)
+    async with await asyncio.start_server(wire.carry, "127.0.0.1", 0) as server:
+        host = SshHost("gpu-1", replace(login(sshd, tmp_path), port=server.sockets[0].getsockname()[1]))
+        assert await host.run_all([TRUE], timeout_s=5) == (Completed(0),)
+        wire.silence()
+        assert await host.run_all([TRUE], timeout_s=0.5) == (Completed(0),)
+        await host.aclose()
+        await wire.aclose()
+    assert machine.ran == [("true",)] * 2
+    assert sshd.connections == 2
+
+
+@dataclass
+class Wire:
+    """Carries connections to a port; those that stand can be made to swallow what is sent, both ways, unclosed."""
+
+    port: int
+    silent: set[asyncio.StreamWriter] = field(default_factory=set)
+    standing: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    def silence(self) -> None:
+        self.silent |= self.standing
+
+    async def aclose(self) -> None:
+        for end in self.standing:
+            end.close()
+        await asyncio.gather(*(end.wait_closed() for end in self.standing), return_exceptions=True)
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.standing |= {writer, far_writer}
+        await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                if writer not in self.silent:
+                    writer.write(data)
+                    await writer.drain()
+        writer.close()
 
 
 async def test_a_stalled_sshd_is_given_up_in_time(sshd: PracticeSshd, host: SshHost, machine: LocalMachine) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from flows import conclude, hold, lease, prove
+from flows.history import History
 from flows.ports import Hosts, Ports
 from flows.uncut import uncut
 from flows.work import Work, keep
@@ -105,7 +106,8 @@ async def _preflight(work: Work) -> Event:
     observed = await observe(work.host, work.gpu_host, work.revision)
     if observed.digest != work.plan.observed:
         raise PlanStale(work.plan.observed, observed.digest)
-    found = await preflight(work.host, work.gpu_host, work.engine, work.revision, work.plan, observed)
+    loaded_gb = await _loaded_gb(work)
+    found = await preflight(work.host, work.gpu_host, work.engine, work.revision, work.plan, observed, loaded_gb)
     if found.refusals:
         raise PreflightRefused(found.refusals)
     return PreflightPassed(
@@ -115,6 +117,17 @@ async def _preflight(work: Work) -> Event:
         warnings=found.warnings,
         engine_version=found.engine_version,
     )
+
+
+async def _loaded_gb(work: Work) -> float | None:
+    """What the newest proven start of the same model, draft and ranks loaded on each GPU."""
+    wanted = work.engine.loading(work.revision.arguments)
+    for one in reversed(proven(await work.ports.events.read(f"service-{work.revision.service}"))):
+        if one.revision.engine == work.revision.engine and work.engine.loading(one.revision.arguments) == wanted:
+            history = History(work.ports, one.rollout)
+            facts = (f for judged in (await history.load()).judged.values() for f in judged.facts)
+            return next((float(f.value) for f in facts if f.metric == "memory.weights_gb" and f.value), None)
+    return None
 
 
 async def _baseline(work: Work) -> Event:

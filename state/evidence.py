@@ -121,6 +121,7 @@ def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_ownership(evidence),
         *_environment(target, evidence),
         *_hardware(target, evidence),
+        *_weights(evidence),
         *contracts.facts(evidence.records(contracts.CONTRACTS), evidence.cite(contracts.CONTRACTS)),
     )
 
@@ -168,6 +169,21 @@ def _environment(target: Target, evidence: Evidence) -> Iterator[Fact]:
     for name in target.environment:
         value = variables.get(name, "(unset)")
         yield Fact(metric=f"environment.{name}", value=value, text=f"{name}={value}", evidence=evidence.cite(ENVIRON))
+
+
+def _weights(evidence: Evidence) -> Iterator[Fact]:
+    """GB on the fullest rank, target and draft together: what the next start of the same model will need as well."""
+    loads = evidence.boot.weights if evidence.boot else ()
+    ranks: dict[object, float] = {}
+    for load in loads:
+        if load.gb is not None:
+            ranks[load.rank] = ranks.get(load.rank, 0.0) + load.gb
+    if ranks:
+        most = round(max(ranks.values()), 3)
+        text = f"{most:.2f} GB of weights on the fullest of {len(ranks)} ranks"
+        yield Fact(
+            metric="memory.weights_gb", value=most, sample=len(ranks), text=text, evidence=evidence.cite(JOURNAL)
+        )
 
 
 def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from state import checkpoint
 from state.drop_ins import in_force, overridden
 from state.engines.engine import Engine
 from state.engines.rendering import rendering_for
@@ -10,6 +11,7 @@ from state.observation import Observation
 from state.plan import Plan
 from state.revision import Revision
 from tasks import argv
+from tasks.checkpoint import read_loading
 from tasks.gpu_preflight import gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.properties import listeners_of, pids_of
@@ -34,9 +36,17 @@ class Preflight:
 
 
 async def preflight(
-    host: Host, gpu_host: Host | None, engine: Engine, revision: Revision, plan: Plan, observed: Observation
+    host: Host,
+    gpu_host: Host | None,
+    engine: Engine,
+    revision: Revision,
+    plan: Plan,
+    observed: Observation,
+    loaded_gb: float | None = None,
 ) -> Preflight:
-    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all are told."""
+    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all are told.
+
+    `loaded_gb` is what an earlier start of the same model loaded on each GPU, None where that is not known."""
     asked = _questions(engine, revision)
     answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
     version = answers["version"].text.strip() or None if "version" in answers and answers["version"].ok else None
@@ -46,15 +56,23 @@ async def preflight(
         *_paths(answers, revision, host.name),
         *await _flags(host, engine, revision, answers),
         *await _ports(host, revision, observed, answers),
-        *_unit(revision, observed),
+        *_unit(revision, observed, answers),
         *(sentence for path, read in drop_ins.items() for sentence in _against(revision, path, read)),
         *await _variables(host, revision, answers),
         *_version(revision, version),
     ]
+    loading = engine.loading(revision.arguments)
+    known, gpus = await read_loading(host, loading)
+    gpus = () if plan.gpus else gpus  # others will be there once they are moved
+    refusals += checkpoint.refusals(loading, known, gpus, host.name)
     if gpu_host and plan.gpus:
         refusals += await gpu_refusals(gpu_host, plan)
-    checks = _checks(revision, version, len(plan.gpus), host.name)
-    return Preflight(tuple(checks), tuple(_warnings(observed, drop_ins)), tuple(refusals), version)
+    checks = (
+        *_checks(revision, version, len(plan.gpus), host.name),
+        checkpoint.fit(loading, known, gpus, loaded_gb),
+    )
+    warnings = (*_warnings(observed, drop_ins), *checkpoint.doubts(loading, known, loaded_gb))
+    return Preflight(checks, warnings, tuple(refusals), version)
 
 
 def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
@@ -65,6 +83,7 @@ def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
         "engine": argv.executable(revision.argv[0]),
         "port": argv.listeners(port_of(revision)),
         "drop-ins": argv.drop_ins(revision.unit),
+        "link": argv.is_link(revision.files[0].path),
     }
     if version := engine.version_argv(revision.argv):
         asked["version"] = Argv(version)
@@ -162,9 +181,11 @@ def _place(group: Completed) -> str:
     return f" in {place}" if place else ""
 
 
-def _unit(revision: Revision, observed: Observation) -> Iterator[str]:
+def _unit(revision: Revision, observed: Observation, answers: dict[str, Completed]) -> Iterator[str]:
     if observed.unit.load_state == "masked":
         yield f"{revision.unit} is masked; unmask it first"
+    elif answers["link"].ok:
+        yield f"{revision.files[0].path} is a link, which a rollback would not give back; put the file itself there"
 
 
 async def _drop_ins(host: Host, observed: Observation, answers: dict[str, Completed]) -> dict[str, Completed]:

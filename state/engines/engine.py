@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from state.checkpoint import Loading
 from state.claims import Claim, Fact, Undecidable
 from state.engines.registry import NAMES, part
 from state.errors import UsageInvalid
@@ -91,6 +92,10 @@ class Engine(Protocol):
 
     def reply(self, body: bytes) -> Reply | None:
         """What a generation or chat answer (streamed ones too) brought; None if the body is no such answer."""
+        ...
+
+    def loading(self, arguments: Mapping[str, Any]) -> Loading:
+        """Which checkpoints a start with these arguments loads, and on how much of how many GPUs."""
         ...
 
     def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -102,7 +102,7 @@ def test_a_whole_start_is_proven_and_promoted() -> None:
     run()
 
 
-def test_a_checkpoint_without_mtp_weights_is_useless_speculation() -> None:
+def test_a_checkpoint_without_mtp_weights_is_refused_before_the_stop() -> None:
     @in_virtual_time
     async def run() -> None:
         async with rehearsal() as stage:
@@ -111,10 +111,27 @@ def test_a_checkpoint_without_mtp_weights_is_useless_speculation() -> None:
                 {"model_path": QWEN_WITHOUT_MTP.path, "speculative_draft_model_path": QWEN_WITHOUT_MTP.path}
             )
             assert ended.concluded is not None
-            assert ended.concluded.outcome == "rolled-back"
-            assert any(
-                v.claim == "speculation-active" and v.outcome == "refuted" for v in ended.judged["new:1"].verdicts
+            assert ended.concluded.outcome == "refused"
+            assert "holds no MTP layers" in ended.concluded.summary
+            assert await stage.state() == before
+
+    run()
+
+
+def test_a_draft_that_accepts_nothing_is_useless_speculation() -> None:
+    """EAGLE with a folder that is no draft of this model: nothing says so but what is accepted."""
+
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal() as stage:
+            before = await stage.state()
+            ended = await stage.roll_out(
+                {"speculative_algorithm": "EAGLE", "speculative_draft_model_path": QWEN_WITHOUT_MTP.path}
             )
+            assert ended.concluded is not None
+            assert ended.concluded.outcome == "rolled-back"
+            verdicts = ended.judged["new:1"].verdicts
+            assert any(v.claim == "speculation-active" and v.outcome == "refuted" for v in verdicts)
             await hold_as_before(stage, before, ended.concluded.summary)
 
     run()

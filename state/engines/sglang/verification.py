@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from state.checkpoint import Loading
 from state.claims import Claim, Fact, Undecidable
 from state.engines import openai_chat
 from state.engines.engine import Drafting, HttpQuestion, Reply
@@ -60,6 +61,15 @@ class Sglang:
 
     def reply(self, body: bytes) -> Reply | None:
         return _native(body) or openai_chat.reply(body)
+
+    def loading(self, arguments: Mapping[str, Any]) -> Loading:
+        """NEXTN is the model's own MTP layers, from a folder of their own where one is named."""
+        model, draft = (str(arguments.get(n) or "") for n in ("model_path", "speculative_draft_model_path"))
+        ranks = int(arguments.get("tp_size") or 1) * int(arguments.get("pp_size") or 1)
+        nextn = str(arguments.get("speculative_algorithm") or "").upper() == "NEXTN"
+        fraction = arguments.get("mem_fraction_static")
+        mtp, nodes = (draft or model) if nextn else "", int(arguments.get("nnodes") or 1)
+        return Loading(model, draft, mtp, ranks, float(fraction) if fraction else None, nodes)
 
     def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
         if len(command) >= 3 and command[1] == "-m":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from state.checkpoint import Loading
 from state.claims import Claim, Fact, Undecidable
 from state.engines import openai_chat
 from state.engines.engine import Drafting, HttpQuestion, Reply
@@ -67,6 +68,15 @@ class Vllm:
 
     def reply(self, body: bytes) -> Reply | None:
         return openai_chat.reply(body)
+
+    def loading(self, arguments: Mapping[str, Any]) -> Loading:
+        """0.9 of each GPU unless asked otherwise (`gpu_memory_utilization`, 0.6 to 0.13)."""
+        config = arguments.get("speculative_config")
+        config = config if isinstance(config, Mapping) else {}
+        model, draft = str(arguments.get("model") or ""), str(config.get("model") or "")
+        sizes = [int(arguments.get(name) or 1) for name in ("tensor_parallel_size", "pipeline_parallel_size")]
+        mtp = (draft or model) if str(config.get("method") or "").endswith("mtp") else ""
+        return Loading(model, draft, mtp, sizes[0] * sizes[1], float(arguments.get("gpu_memory_utilization") or 0.9))
 
     def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
         """`vllm --version` imports torch first; the package's metadata are at hand in a tenth of a second."""

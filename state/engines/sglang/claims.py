@@ -58,7 +58,7 @@ def _undecidable(target: Target) -> Iterator[Undecidable]:
         )
     if target.engine_version is None:
         yield Undecidable(
-            claim="mamba-strategy" if hybrid(target) else "version-defaults",
+            claim="version-defaults",
             plane="control",
             why="the installed version could not be read, and defaults differ between versions",
             instead="make the engine's package readable for its own interpreter",

@@ -111,7 +111,7 @@ def _silent_speculation(target: Target) -> Iterator[Undecidable]:
 
 def _control(target: Target) -> Iterator[Claim]:
     yield from _configured(target)
-    for name, asked in target.arguments.items():
+    for name, asked in sorted(target.arguments.items()):
         if shown(name, asked) and name != "gpu_memory_utilization":
             yield _argument(name, asked)
     yield from _defaults(target)

@@ -69,19 +69,19 @@ def _show(console: Console, older: Rollout, newer: Rollout, rows: Sequence[Compa
     for name in ("claim", "first", "second", f"change ({CONFIDENCE:.0%} interval)"):
         table.add_column(name, overflow="fold")
     for row in rows:
-        first, second = (_cell(o, f, row.unit) for o, f in zip((row.first, row.second), row.figures, strict=True))
-        table.add_row(row.claim, first, second, _change(row))
+        first, second = (_cell(o, f) for o, f in zip((row.first, row.second), row.figures, strict=True))
+        table.add_row(f"{row.claim}, {row.unit}" if row.unit else row.claim, first, second, _change(row))
     console.print(table)
 
 
-def _cell(outcome: Outcome | None, figure: Figure | None, unit: str) -> Text:
+def _cell(outcome: Outcome | None, figure: Figure | None) -> Text:
     if outcome is None:
         return Text("not claimed", style="dim")
     shown = Text(outcome, style=STYLES[outcome])
     if figure is None:
         return shown
     interval = f" [{figure.low:.4g}, {figure.high:.4g}]" if figure.low is not None else ""
-    return shown.append(f" {figure.value:.4g}{interval}{f' {unit}' if unit else ''} ({figure.sample})", style="default")
+    return shown.append(f" {figure.value:.4g}{interval} of {figure.sample}", style="default")
 
 
 def _change(row: Compared) -> str:

@@ -14,6 +14,9 @@ CONFIDENCE = 0.95
 
 ERROR = (1 - CONFIDENCE) / 2
 
+UNBOUNDED = 1000.0
+"""A change that so few samples cannot exclude by their ranks comes as about this many times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -133,7 +136,10 @@ def _change(
         return None, f"not enough data: {fewest} of at least {LEAST_SAMPLES} samples"
     if min(*first, *second) <= 0:
         return None, "not enough data: a figure of zero has no relative change"
-    return change_bounds(second, first, ERROR, ERROR), ""
+    bounds = change_bounds(second, first, ERROR, ERROR)
+    if bounds.low <= -1 or bounds.high >= UNBOUNDED:
+        return None, f"not enough data: {len(first)} and {len(second)} samples bound no change ({bounds.middle:+.1%})"
+    return bounds, ""
 
 
 def _share_change(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[Bounds, str] | tuple[None, str]:

@@ -18,8 +18,9 @@ BUDGET_S = 180.0
 
 FIRST_GENERATIONS = 6
 
-FIRST_PASSES = 3
-"""Measured passes at each level of load in the first round: the fewest that an interval is made of."""
+FIRST_PASSES = 4
+"""Measured passes at each level of load in the first round: the fewest that, beside eight of the baseline, can bound a
+change on both sides by their ranks."""
 
 FIRST_ASKINGS = 24
 """Askings of a claim's questions in the first round."""

@@ -41,6 +41,23 @@ class Ran:
         return json.loads(self.out)
 
 
+def interlock(*words: str, environment: Mapping[str, str]) -> Ran:
+    """`interlock WORDS` in this process: the same `main`, without a new interpreter's start."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, environment),
+        patch.object(sys, "argv", ["interlock", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as exit_:
+            code = exit_.code if isinstance(exit_.code, int) else 1
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
 @dataclass(frozen=True)
 class HostFacts:
     """What a refusal must leave alone."""
@@ -107,21 +124,7 @@ class Stage:
         return str(path)
 
     def interlock(self, *words: str, **settings: str) -> Ran:
-        """`interlock WORDS` in this process: the same `main`, without a new interpreter's start."""
-        out, err = io.StringIO(), io.StringIO()
-        environment = self.settings | {f"INTERLOCK_{name.upper()}": value for name, value in settings.items()}
-        with (
-            patch.dict(os.environ, environment),
-            patch.object(sys, "argv", ["interlock", *words]),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            try:
-                main()
-                code = 0
-            except SystemExit as exit_:
-                code = exit_.code if isinstance(exit_.code, int) else 1
-        return Ran(code, out.getvalue(), err.getvalue())
+        return interlock(*words, environment=self.settings | {f"INTERLOCK_{n.upper()}": v for n, v in settings.items()})
 
     def start(
         self, *words: str, environment: Mapping[str, str] | None = None, **settings: str

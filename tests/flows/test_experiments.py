@@ -54,7 +54,7 @@ def test_a_gain_that_is_there_is_held_and_promoted() -> None:
             assert found.estimate.baseline == pytest.approx(330, rel=0.05), "tokens a second without speculation"
             assert found.estimate.noise is not None
             items = [i for key, i in ended.gathered.items() if key.startswith("new")][-1]
-            cited = {items[name].digest for name in ("load@1", "load", "baseline-load")}
+            cited = {items[name].digest for name in ("load", "baseline-load")}
             assert set(found.evidence) >= cited
 
     run()

@@ -95,9 +95,14 @@ LENGTH, *GAINS = manifest_claims([AcceptLengthSpec(at_least=2.0), ThroughputSpec
 
 def planned(service: str = "qwen", claims: tuple[Claim, ...] = (LENGTH,)) -> PlanMade:
     target = Target(
-        engine="sglang", unit=f"{service}.service", unit_host="gpu-1", endpoint="http://127.0.0.1:1", argv=(), engine_version="0.5.6",
+        engine="sglang",
+        unit=f"{service}.service",
+        unit_host="gpu-1",
+        endpoint="http://127.0.0.1:1",
+        argv=(),
+        engine_version="0.5.6",
         arguments={"model_path": "/m", "context_length": 32768},
-    )  # fmt: skip
+    )
     plan = Plan(
         service=service,
         revision="a" * 64,

@@ -297,7 +297,7 @@ def test_both_sides_get_the_same_prompts_and_none_begins_like_another(levels: li
 def test_a_round_goes_on_where_the_ones_before_it_ended() -> None:
     claims: Sequence[Claim] = manifest_claims([GAIN, QUIZ])
     rounds = [ordered(claims, Traffic(), "s", number, 0.0) for number in (1, 2, 3)]
-    assert [(o.first_pass, o.passes) for o in rounds] == [(0, 3), (3, 3), (6, 6)]
+    assert [(o.first_pass, o.passes) for o in rounds] == [(0, 4), (4, 4), (8, 8)]
     assert [(o.first_asking, o.askings) for o in rounds] == [(0, 24), (24, 24), (48, 48)]
 
 

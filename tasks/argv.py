@@ -91,6 +91,10 @@ def exists(path: str) -> Argv:
     return Argv(("test", "-e", path))
 
 
+def is_link(path: str) -> Argv:
+    return Argv(("test", "-L", path))
+
+
 def executable(path: str) -> Argv:
     return Argv(("test", "-x", path))
 

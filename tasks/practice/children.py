@@ -6,13 +6,14 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
 
 from tasks.hosts.port import Completed
 from tasks.practice.process import EmitAs, SpawnFailed
+from tasks.practice.scan import Scan
 from tasks.practice.sockets import listeners
 
 _READ_BYTES = 65_536
@@ -80,11 +81,16 @@ class ChildGroup:
     """A real main process and every process whose environment carries the same INVOCATION_ID."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, argv: Sequence[str], env: Mapping[str, str], output: Output
+        self,
+        process: asyncio.subprocess.Process,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        output: Output,
+        scan: Scan,
     ) -> None:
         self.argv, self.env, self.pid = tuple(argv), dict(env), process.pid
-        self._process, self._output = process, output
-        self._mark = f"INVOCATION_ID={env['INVOCATION_ID']}".encode()
+        self._process, self._output, self._scan = process, output, scan
+        self.mark = f"INVOCATION_ID={env['INVOCATION_ID']}".encode()
 
     async def wait(self, emit: EmitAs) -> int:
         self._output.listen(emit)
@@ -95,7 +101,7 @@ class ChildGroup:
         return status
 
     def members(self) -> Mapping[int, Sequence[str]]:
-        found = {pid: self._argv(pid) for pid in marked(self._mark)}
+        found = {pid: self._argv(pid) for pid in self._scan.marked(self.mark)}
         if self.pid not in found and self._process.returncode is None and lives(self.pid):
             found[self.pid] = self._argv(self.pid)  # a process shows no environment while it execs
         return found
@@ -138,6 +144,7 @@ class ChildRunner:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._groups: list[ChildGroup] = []
+        self._scan = Scan()
 
     def finds(self, path: str) -> bool:
         return os.path.exists(self._executable(path))
@@ -158,7 +165,7 @@ class ChildRunner:
         except OSError as error:
             output.close()
             raise SpawnFailed(path, os.strerror(error.errno or 0)) from error
-        group = ChildGroup(process, argv, env, output)
+        group = ChildGroup(process, argv, env, output, self._scan)
         self._groups = [*(other for other in self._groups if not other.over), group]
         return group
 
@@ -187,9 +194,10 @@ class ChildRunner:
     def outside(self) -> Mapping[int, Sequence[str]]:
         """Living processes that were started below this root, but are of no unit any more: PID to argv. A container is
         such a one, which its engine's own daemon starts for the client that a unit runs."""
-        ours = {pid for group in self._groups for pid in group.members()}
         mark = f"PRACTICE_ROOT={self._root}".encode()
-        return {pid: read_cmdline(pid) for pid in marked(mark) if pid not in ours}
+        of_units = {group.mark for group in self._groups}
+        found = self._scan.environments()
+        return {pid: read_cmdline(pid) for pid, variables in found if mark in variables and not of_units & variables}
 
     async def aclose(self) -> None:
         await asyncio.gather(*(group.end() for group in self._groups))
@@ -205,15 +213,6 @@ class ChildRunner:
     def _directory(self, cwd: str) -> Path:
         below = self._root / cwd.lstrip("/")
         return below if below.is_dir() else self._root
-
-
-def marked(mark: bytes) -> Iterator[int]:
-    """PIDs of living processes that have `mark` in their environment, zombies left out."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    yield int(entry.name)
 
 
 def lives(pid: int) -> bool:

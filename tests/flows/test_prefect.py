@@ -14,6 +14,7 @@ import pytest
 
 from flows import requests
 from flows.history import History
+from flows.hold import answer_hold, asking
 from flows.ports import Watch
 from flows.prefect_home import PrefectHome
 from flows.retrying import retrying
@@ -114,8 +115,31 @@ async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(practice: S
     nothing = await flows.rollback("qwen35-122b", return_state=True)
     assert (nothing.type.value, nothing.name) == ("FAILED", "none-proven")
     assert "there is none before the present one" in nothing.message
+
+    held, _ = await asyncio.gather(flows.rollout(asks(practice), return_state=True), answered_when_it_asks())
+    assert (held.type.value, held.name) == ("COMPLETED", "promoted")
+    await shown_whole(held)
+
     await asyncio.to_thread(an_interrupted_command_turns_back, practice, server)
     await goes_on_without_its_server(practice, server)
+
+
+def asks(practice: Stage) -> str:
+    """Nothing decides the claim: the stand-in accepts 3.40 in the mean."""
+    close = [{"claim": "accept-length", "at_least": 3.4, "within": "1s"}]
+    path = practice.manifest({"mem_fraction_static": 0.7}, claims=close, policy={"inconclusive": "hold"})
+    return Path(path).read_text(encoding="utf-8")
+
+
+async def answered_when_it_asks() -> None:
+    """As another process would; the wait is a task run of its own meanwhile."""
+    async with wired(Settings()) as (ports, _):
+        while True:
+            name = (await ports.events.streams("rollout-"))[-1].removeprefix("rollout-")
+            if asking(await History(ports, name).load()):
+                await answer_hold(ports, name, "promote", "a person", "seen")
+                return
+            await asyncio.sleep(0.2)
 
 
 async def shown_whole(state: Any, retried: str = "") -> None:

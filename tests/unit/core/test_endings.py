@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from core_samples import UNDO, done, failed, failure
-from test_next_action_table import BEGIN, CANCEL, GUARDED, LOST, REFUTED
+from core_samples import UNDO, done, failed, failure, requested
+from test_next_action_table import ANSWERED, ASKED, BEGIN, CANCEL, GUARDED, LOST, OPEN, REFUSED, REFUTED
 
 from flows.conclude import exit_code, summary
 from state.events import Event
@@ -35,6 +35,30 @@ from state.rollout import Rollout, fold
             4,
             "start-service: step-failed",
             id="stranded is 4",
+        ),
+        pytest.param(
+            [requested(inconclusive="accept"), *OPEN],
+            "promoted",
+            0,
+            "0 of 1 claims held; c stayed open: because; the policy accepts that",
+            id="a doubt that the policy accepts is named",
+        ),
+        pytest.param(
+            [*ASKED, ANSWERED],
+            "promoted",
+            0,
+            "0 of 1 claims held; c stayed open: because; ada answered promote: so",
+            id="a doubt that a person accepts is named with the person",
+        ),
+        pytest.param(
+            [*ASKED, REFUSED],
+            "rolled-back",
+            1,
+            "c inconclusive: because; ada answered rollback: so. The old state is back",
+            id="an answer that turns it back is named with the doubt",
+        ),
+        pytest.param(
+            [*ASKED, CANCEL], "rolled-back", 130, "cancelled by a person", id="cancelled while it asks is 130"
         ),
     ],
 )

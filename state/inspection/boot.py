@@ -70,6 +70,9 @@ class BootState:
     graph_records: int = 0
     without_graph: int = 0
     router: bool = False
+    closed: bool = False
+    """Whether its service was started anew after it was over."""
+    idents: set[str] = field(default_factory=set)
     last_line: int = 0
 
     @property

@@ -6,6 +6,7 @@ container; where the input has none of them, by a repeated start-up after a stop
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from state.inspection.boot import BootState
 from state.inspection.events import (
@@ -26,9 +27,11 @@ from state.inspection.events import (
 )
 from state.inspection.reading import Located
 from state.inspection.report import STAGES
+from state.inspection.services import Services
 from state.inspection.transport import Prefix
 
 _LIVES = (Alive, Decoded, Drafted, Ready, StageEntered, WeightsBegun, WeightsLoaded)
+_MOST_RUNNING = 16
 _SERVES = (Alive, Decoded, Drafted)
 
 
@@ -41,6 +44,7 @@ class Incarnations:
     by_invocation: dict[str, BootState] = field(default_factory=dict)
     by_source: dict[str, BootState] = field(default_factory=dict)
     ranks: dict[int, str] = field(default_factory=dict)
+    services: Services = field(default_factory=Services)
 
     def find(self, prefix: Prefix, stream: str, located: Sequence[Located]) -> BootState | None:
         """The boot of an engine's record; None where it says nothing that could begin one."""
@@ -61,12 +65,42 @@ class Incarnations:
         if boot is None and prefix.pid is not None and prefix.pid != 1:
             boot = self.by_pid.get(prefix.pid)
         if boot is None and prefix.invocation is None:
-            boot = next((known for known in reversed(self.boots) if not known.router), None)
+            if prefix.unit and not self.services.is_ours(prefix.unit):
+                return None
+            boot = self._last
             if boot is not None and boot.unit and prefix.unit and boot.unit != prefix.unit:
                 return None
+            if boot is not None and boot.closed and boot.pids:
+                boot = None
         if boot is None and create:
             boot = self._new(prefix)
+        if boot is not None and prefix.unit:
+            self.services.ours.add(prefix.unit)
         return boot
+
+    def started(self, prefix: Prefix) -> None:
+        """systemd starts the service: what unknown processes say from now on is of no boot that is over."""
+        boot = self._last
+        ours = prefix.unit is not None and self.services.is_ours(prefix.unit)
+        if boot is not None and boot.over and ours:
+            boot.closed = boot.closed or boot.unit in (None, prefix.unit)
+
+    def expected(self, prefix: Prefix, stream: str) -> BootState | None:
+        """The boot that a process belongs to which has begun to tell of a failure; none is made."""
+        if stream or prefix.source:
+            return self.by_source.get(f"{prefix.source}/{stream}")
+        boot = self._known(prefix, prefix.pid)
+        if boot is None and prefix.pid is not None:
+            boot = self._parent(prefix, prefix.pid, None, ())
+        if boot is not None and prefix.pid is not None:
+            self.by_pid.setdefault(prefix.pid, boot)
+            boot.pids.setdefault(prefix.pid)
+        return boot
+
+    @property
+    def _last(self) -> BootState | None:
+        """The newest boot of a server."""
+        return next((boot for boot in reversed(self.boots) if not boot.router), None)
 
     def _of_source(self, prefix: Prefix, name: str, located: Sequence[Located]) -> BootState | None:
         boot = self.by_source.get(name)
@@ -85,32 +119,47 @@ class Incarnations:
             return self.by_pid[pid]
         if prefix.invocation is not None:
             return self.by_invocation.get(prefix.invocation)
-        if pid is None:
-            return next((boot for boot in reversed(self.boots) if not boot.router), None)
+        if pid is None and self._last is not None and not self._last.closed:
+            return self._last
         return None
 
     def _other(
         self, prefix: Prefix, pid: int | None, inline: PidSeen | None, located: Sequence[Located]
     ) -> BootState | None:
         """The boot of a record whose process was not seen before, or that starts anew."""
-        last = next((boot for boot in reversed(self.boots) if not boot.router), None)
-        if (
-            last is not None
-            and pid is not None
-            and pid not in self.by_pid
-            and self._joins(last, prefix, inline, located)
-        ):
-            return last
-        if not self._begins(located):
+        last = self._last
+        if pid is not None and pid not in self.by_pid:
+            parent = self._parent(prefix, pid, inline, located)
+            if parent is not None:
+                return parent
+        if not self._begins(located) or (last is not None and self._of_another(prefix, located)):
             return None
         boot = self._new(prefix)
         if last is not None and pid is not None and not last.over and _serves(located) and last.pids:
             boot.add_notice("overlapping-boots", f"already serving while {next(iter(last.pids))} was", last.last_line)
         return boot
 
+    def _parent(self, prefix: Prefix, pid: int, inline: PidSeen | None, located: Sequence[Located]) -> BootState | None:
+        """The boot that an unknown process may be a rank or helper of: of several, the one started last before it."""
+        last = self._last
+        running = (boot for boot in reversed(self.boots) if not boot.router and (boot is last or not boot.over))
+        found = [
+            boot
+            for boot in islice(running, _MOST_RUNNING)
+            if _agrees(boot, located) and self._joins(boot, prefix, inline, located)
+        ]
+        before = [boot for boot in found if boot.pids and min(boot.pids) < pid]
+        if len(found) > 1 and before:
+            return max(before, key=lambda boot: min(boot.pids))
+        return found[0] if found else None
+
     def _joins(self, boot: BootState, prefix: Prefix, inline: PidSeen | None, located: Sequence[Located]) -> bool:
         """Whether an unknown process is a rank or helper of the running boot rather than a server of its own."""
         if prefix.invocation is not None and boot.invocation not in (None, prefix.invocation):
+            return False
+        if boot.closed or (boot.idents and prefix.ident and prefix.ident not in boot.idents):
+            return False
+        if (boot.over or boot.ready) and any(isinstance(e, Failed) and e.opens for _, e in located):
             return False
         if any(_starts(event) for _, event in located):
             return not boot.pids and not boot.over and not boot.ready and boot.arguments is None
@@ -126,6 +175,12 @@ class Incarnations:
         if rank is not None and any(self.ranks.get(known) == rank for known in boot.pids):
             return False
         return boot.arguments is not None or (rank is not None and any(known in self.ranks for known in boot.pids))
+
+    def _of_another(self, prefix: Prefix, located: Sequence[Located]) -> bool:
+        """Whether all there is is an exception of a program that no boot is known to be."""
+        known = {ident for boot in self.boots for ident in boot.idents}
+        strange = prefix.ident and known and prefix.ident not in known
+        return bool(strange) and all(isinstance(event, Failed) and event.soft for _, event in located)
 
     @staticmethod
     def _anew(boot: BootState, located: Sequence[Located]) -> bool:
@@ -169,6 +224,8 @@ class Incarnations:
             if known is not None:
                 self.by_pid[known] = boot
                 boot.pids.setdefault(known)
+        if prefix.ident:
+            boot.idents.add(prefix.ident)
         rank = _rank(located)
         if pid is not None and rank is not None:
             self.ranks.setdefault(pid, rank)
@@ -181,10 +238,19 @@ class Incarnations:
         if pid is None or boot is self.boots[-1] or not any(isinstance(event, _LIVES) for _, event in located):
             return
         newer = next((known for known in reversed(self.boots) if known.pids), None)
-        if newer is not None and newer is not boot:
+        if newer is not None and newer is not boot and (None in (boot.unit, newer.unit) or boot.unit == newer.unit):
             newer.add_notice(
                 "overlapping-boots", f"{pid} still writes after {next(iter(newer.pids))} started", located[-1][0]
             )
+
+
+def _agrees(boot: BootState, located: Sequence[Located]) -> bool:
+    """Whether the boot may decode with, or without, speculation as the records say."""
+    known, algorithm = boot.configured.known, boot.configured.algorithm
+    for _, event in located:
+        if isinstance(event, Decoded) and event.has_acceptance is not None and known:
+            return event.has_acceptance is (algorithm is not None)
+    return True
 
 
 def _starts(event: Event) -> bool:

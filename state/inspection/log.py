@@ -14,11 +14,12 @@ from state.inspection.silence import Silence, message_of
 from state.inspection.systemd import (
     HINTS,
     WORDS,
-    is_job_line,
     read_compose,
+    read_job,
     read_kernel_oom,
     read_systemd,
     speaks_of_unit,
+    starts_anew,
 )
 from state.inspection.taken import Taken, as_raw
 from state.inspection.text import clipped, segments
@@ -44,6 +45,7 @@ class LogReader:
         self._incarnations = Incarnations()
         self._readers: dict[_Source, LineReader] = {}
         self._boots_of_sources: dict[tuple[int | None, str, str], BootState] = {}
+        self._idents: dict[tuple[int | None, str, str], str] = {}
         self._export: ExportReader | None = None
         self._number = 0
         self._rest: list[bytes] = []
@@ -152,7 +154,8 @@ class LogReader:
 
     def _settle(self, key: _Source, located: Sequence[Located]) -> BootState | None:
         source, _, stream = key[3].partition("/")
-        boot = self._incarnations.find(Prefix(pid=key[1], invocation=key[2] or None, source=source), stream, located)
+        prefix = Prefix(self._idents.get(key[1:], ""), key[1], key[2] or None, source=source)
+        boot = self._incarnations.find(prefix, stream, located)
         if boot is not None:
             self._boots_of_sources[key[1:]] = boot
         return boot
@@ -193,11 +196,14 @@ class LogReader:
         if not by_ident and not any(hint in head for hint in HINTS) and b"exited with code" not in head:
             return False
         words = text[:4000].decode("utf-8", "replace")
-        if by_ident or speaks_of_unit(words) or (prefix.pid is None and is_job_line(words)):
-            unit = speaks_of_unit(words)
+        unit, job = speaks_of_unit(words), read_job(words)
+        if by_ident or unit or (prefix.pid is None and job):
             events = tuple(read_systemd(words))
-            self._systemd(prefix if prefix.unit else _about(prefix, unit), events)
-            if unit is None and not events:
+            about = prefix if prefix.unit else _about(prefix, unit or (job[1] if job else None))
+            self._systemd(about, events)
+            if starts_anew(words if unit is None else words[len(unit) + 2 :]):
+                self._incarnations.started(about)
+            elif unit is None and not events:
                 self._say_taken(text, events)
             return True
         ended = read_compose(words) if prefix is NO_PREFIX else None
@@ -230,10 +236,20 @@ class LogReader:
             located = reader.read(line) if reader.busy or reading.worth(clip) else ()
             if reader.busy:
                 self._open_until = self._number + _OPEN_LINES
+                if key[1:] not in self._boots_of_sources:
+                    self._pin(key, prefix)
             if located and (heard is None or self._evidence[reading.name] > self._evidence[heard[0][0]]):
                 heard = (key, located)
         boot = self._apply(heard[0], prefix, heard[1]) if heard is not None else None
         self._say_taken(words, tuple(event for _, event in heard[1]) if heard is not None else (), boot)
+
+    def _pin(self, key: _Source, prefix: Prefix) -> None:
+        """A traceback is the boot's in whose time it begins, whenever it ends."""
+        boot = self._incarnations.expected(prefix, key[3].partition("/")[2])
+        if boot is not None:
+            self._boots_of_sources[key[1:]] = boot
+        elif prefix.ident:
+            self._idents[key[1:]] = prefix.ident
 
     def _say_taken(self, words: bytes, events: tuple[Event, ...], boot: BootState | None = None) -> None:
         """Of a line of several parts nothing can be said about lines like it."""

@@ -12,6 +12,13 @@ from state.inspection.text import quote
 
 _UNIT_LINE = re.compile(r"(?P<unit>[\w@.:\\-]+\.(?:service|scope)): (?P<text>.*)", re.DOTALL)
 _JOB_LINE = re.compile(r"(?P<verb>Starting|Started|Stopping|Stopped|Failed to start) (?P<what>.*)", re.DOTALL)
+_NAMED = re.compile(r"(\S+\.service)(?: - |\.*$)")
+_VICTIM = re.compile(r"Kill(?:ed)? process \d+ \((?P<name>[^)]*)\)|\btask=(?P<task>[^,]*),pid=")
+_LIKELY_VICTIMS = re.compile(
+    r"python|sglang|sgl|vllm|engine|worker|sched|llama|^ray|torch|pt_main|nvcc|cicc|ptxas|fatbin|ninja|cc1|\+\+|gcc|clang"
+    r"|cudafe|^ld$",
+    re.IGNORECASE,
+)
 _EXITED = re.compile(
     r"(?:Main|Control) process exited, code=(?P<how>\w+), status=(?P<status>\d+)(?:/(?P<name>[\w-]+))?"
 )
@@ -19,7 +26,7 @@ _LEFTOVER = re.compile(r"Found left-over process (\d+)|process (\d+)(?: \([^)]*\
 _COUNTER = re.compile(r"Scheduled restart job, restart counter is at (\d+)")
 _STEP = re.compile(
     r"Failed at step \w+ spawning|Failed to execute|Unable to locate executable|Failed to spawn"
-    r"|Executable path is not absolute"
+    r"|Executable path is not absolute|Failed to load environment files|Failed to run 'start(?:-pre)?' task"
 )
 _STOP_TIMEOUT = re.compile(
     r"State '(?:stop|final)-\w+' timed out|(?:stop|final)-sig\w+ timed out|[Ss]topping timed out"
@@ -30,7 +37,17 @@ _KERNEL_OOM = re.compile(
 _COMPOSE_EXIT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*) exited with code (?P<code>\d+)\s*$")
 HINTS = (b".service", b".scope")
 """One of them stands in every line of systemd's about a unit's processes."""
-WORDS = (*HINTS, b"Stopping", b"Stopped", b"exited with code", b"Killed process", b"Kill process", b"oom-kill")
+WORDS = (
+    *HINTS,
+    b"Started ",
+    b"Starting ",
+    b"Stopping",
+    b"Stopped",
+    b"exited with code",
+    b"Killed process",
+    b"Kill process",
+    b"oom-kill",
+)
 """One of them stands in every line of systemd, the kernel or compose that says something about a boot."""
 LOOP = 3
 """The restart counter from which on restarts are a loop."""
@@ -42,8 +59,18 @@ def speaks_of_unit(text: str) -> str | None:
     return found["unit"] if found else None
 
 
-def is_job_line(text: str) -> bool:
-    return _JOB_LINE.match(text) is not None
+def read_job(text: str) -> tuple[str, str] | None:
+    """The verb of a line about a job, and the unit, or its description where the line names no unit."""
+    job = _JOB_LINE.match(text)
+    if job is None:
+        return None
+    unit = _NAMED.match(job["what"])
+    return job["verb"], unit[1] if unit else job["what"].rstrip(". ")
+
+
+def starts_anew(text: str) -> bool:
+    """Whether systemd says that it starts a service, or is about to."""
+    return text.startswith(("Started ", "Starting ")) or _COUNTER.search(text) is not None
 
 
 def read_systemd(text: str) -> Iterator[Event]:
@@ -98,9 +125,11 @@ def _process(found: re.Match[str], text: str) -> Event:
 
 
 def read_kernel_oom(text: str) -> Iterator[Event]:
-    """The kernel's OOM killer, where kernel lines stand in the same journal."""
+    """The kernel's OOM killer, where kernel lines stand in the same journal and it took an engine or a compiler."""
     if _KERNEL_OOM.search(text):
-        yield Failed("host-oom", quote(text))
+        victim = _VICTIM.search(text)
+        if victim is None or _LIKELY_VICTIMS.search(victim["name"] or victim["task"] or ""):
+            yield Failed("host-oom", quote(text))
 
 
 def read_compose(text: str) -> tuple[str, Event] | None:

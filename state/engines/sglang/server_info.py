@@ -32,6 +32,8 @@ _NO_ARGUMENTS = frozenset(
         "topology",
     }
 )
+_MOST_GB = 1e6
+"""More than any memory has: an underflow shows as 17179869184 GiB."""
 _MARKS = ("internal_states", "speculative_algorithm", "mem_fraction_static", "tp_size", "max_total_num_tokens")
 _ALIASES = {
     "tp": "tp_size",
@@ -133,11 +135,13 @@ def _memory(states: list[Mapping[str, Any]]) -> Memory:
     graph = usage.get("graph", usage.get("cuda_graph"))
     by_kind: dict[str, float] = {}
     if isinstance(graph, Mapping):
-        by_kind = {str(k): float(v) for k, v in graph.items() if isinstance(v, int | float)}
-    elif isinstance(graph, int | float):
-        by_kind = {"all": float(graph)}
+        by_kind = {str(k): size for k, v in graph.items() if (size := _number(v)) is not None}
+    elif (size := _number(graph)) is not None:
+        by_kind = {"all": size}
     return Memory(_number(usage.get("weight")), _number(usage.get("kvcache")), by_kind)
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _MOST_GB:
+        return None
+    return float(value)

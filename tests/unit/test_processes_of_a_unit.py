@@ -1,0 +1,114 @@
+"""Whose lines and whose argv count: the processes of one start, told from wrappers, forks and leftovers."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.evidence import Evidence
+from tasks.processes import Process, older, topmost
+from tasks.service import default_group
+
+ENGINE = ("python", "-m", "sglang.launch_server")
+BASH = ("/bin/bash", "-c", "python -m sglang.launch_server; exit $?")
+
+
+def is_engine(words: Sequence[str]) -> bool:
+    return tuple(words) == ENGINE
+
+
+TREES = [
+    pytest.param([Process(10, ENGINE, 1, 100)], 10, id="alone"),
+    pytest.param([Process(10, BASH, 1, 100), Process(11, ENGINE, 10, 101)], 11, id="below-a-wrapper"),
+    pytest.param(
+        [Process(12, ENGINE, 11, 103), Process(10, BASH, 1, 1), Process(11, ENGINE, 10, 101)], 11, id="forked"
+    ),
+    pytest.param([Process(7, ENGINE, 1, 50), Process(11, ENGINE, 10, 101)], 11, id="of-two-the-later"),
+    pytest.param([Process(10, BASH, 1, 100)], None, id="nowhere"),
+    pytest.param([], None, id="no-process"),
+]
+
+
+@pytest.mark.parametrize(("processes", "pid"), TREES)
+def test_the_engine_is_the_topmost_process_of_its_argv(processes: list[Process], pid: int | None) -> None:
+    found = topmost(processes, is_engine)
+    assert (found.pid if found else None) == pid
+
+
+LEFT = [
+    pytest.param([Process(9, (), 1, 99, ""), Process(10, (), 1, 100, "new")], {9}, id="began-before-the-main-process"),
+    pytest.param([Process(9, (), 1, 100, "old"), Process(10, (), 1, 100, "new")], {9}, id="in-the-same-tick"),
+    pytest.param(
+        [Process(10, (), 1, 100, "new"), Process(11, (), 10, 100, "new")], set(), id="a-child-in-the-same-tick"
+    ),
+    pytest.param(
+        [Process(10, (), 1, 100, "new"), Process(11, (), 1, 130, "")], set(), id="a-child-that-cleared-its-own"
+    ),
+    pytest.param([Process(10, (), 1, 100, "odd")], set(), id="the-main-process-itself"),
+    pytest.param([Process(11, (), 1, 130, "new")], set(), id="no-main-process"),
+]
+
+
+@pytest.mark.parametrize(("processes", "old"), LEFT)
+def test_older_processes_are_told_by_their_beginning_and_their_invocation(
+    processes: list[Process], old: set[int]
+) -> None:
+    assert older(processes, 10, "new") == old
+
+
+@pytest.mark.parametrize(
+    ("unit", "group"),
+    [
+        pytest.param("a.service", "/system.slice/a.service", id="plain"),
+        pytest.param("a@1.service", "/system.slice/system-a.slice/a@1.service", id="instance"),
+        pytest.param("a-b@1.service", r"/system.slice/system-a\x2db.slice/a-b@1.service", id="dash"),
+    ],
+)
+def test_a_stopped_unit_s_control_group_is_known(unit: str, group: str) -> None:
+    assert default_group(unit) == group
+
+
+NEW, OLD = 200, 100
+
+
+def record(pid: int, stream: str, text: str) -> bytes:
+    """A line of the new start's invocation, whoever wrote it."""
+    known = {"_PID": str(pid), "_SYSTEMD_INVOCATION_ID": "new", "MESSAGE": text}
+    return json.dumps(known | ({"_STREAM_ID": stream} if stream else {})).encode()
+
+
+def evidence(records: Sequence[bytes], *, living: Sequence[int] = (NEW,), old: Sequence[int] = ()) -> Evidence:
+    context: dict[str, Any] = {"invocation": "new", "main_pid": NEW, "old_pids": list(old)}
+    items = {"context": context, "processes": list(living)}
+    return Evidence({name: json.dumps(v).encode() for name, v in items.items()} | {"journal": b"\n".join(records)})
+
+
+def decoded(pid: int) -> str:
+    return f"[2026-11-29 10:00:00 TP0] Decode batch, #running-req: {pid}, accept len: 1.00"
+
+
+STREAMS = [
+    pytest.param([OLD], [NEW, OLD], 2, id="alive-in-the-control-group"),
+    pytest.param([], [NEW], 0, id="ended-meanwhile-and-known-by-its-connection"),
+]
+
+
+@pytest.mark.parametrize(("old", "living", "told"), STREAMS)
+def test_an_older_process_s_lines_are_left_out(old: list[int], living: list[int], told: int) -> None:
+    """A child of the older one, which nobody knows, wrote through the same connection."""
+    lines = [record(NEW, "b", decoded(NEW)), record(OLD, "a", decoded(OLD)), record(OLD + 1, "a", decoded(OLD + 1))]
+    found = evidence(lines, living=living, old=old)
+    assert [pid for boot in found.log.boots for pid in boot.pids] == [NEW]
+    assert found.stranger_records == told
+
+
+@given(st.lists(st.tuples(st.sampled_from([NEW, NEW + 1, NEW + 2]), st.sampled_from(["", "b"]))))
+def test_no_line_of_the_start_itself_is_left_out(writers: list[tuple[int, str]]) -> None:
+    """Children that ended wrote through the same connection; what came another way has no `_STREAM_ID`."""
+    lines = [record(pid, stream, decoded(pid)) for pid, stream in [(NEW, "b"), *writers]]
+    found = evidence(lines)
+    assert {pid for boot in found.log.boots for pid in boot.pids} == {NEW, *(pid for pid, _ in writers)}
+    assert found.stranger_records == 0

@@ -56,7 +56,7 @@ def askings_before(round_: int) -> int:
 
 def _doubled(round_: int) -> int:
     """1, then as many as all rounds before together."""
-    return 2 ** max(0, round_ - 2)
+    return 1 << max(0, round_ - 2)
 
 
 def another(verdicts: Iterable[Verdict], round_: int, spent_s: float) -> bool:

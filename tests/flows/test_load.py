@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
+from flows.settings import Settings
+from flows.wiring import open_host
 from state.claims import Claim
 from state.engines.engine import engine_for
 from state.evidence import Evidence
@@ -136,3 +140,22 @@ def test_questions_of_a_claim_are_asked_as_many_at_once_as_it_says() -> None:
             assert lone >= last, "the seventh was alone, the first was not"
 
     run()
+
+
+async def test_streams_are_timed_through_ssh_as_they_come(tmp_path: Path) -> None:
+    """Real SSH, a real process: the first token long before the last, and eight requests faster than one by one."""
+    async with scene(tmp_path) as stage:
+        await stage.until_it_answers()
+        host = open_host(Settings(ssh_key=str(stage.key)), "serving", stage.specs["serving"])
+        try:
+            async with Endpoint(host, f"http://127.0.0.1:{stage.port}") as endpoint:
+                found = await measure(
+                    endpoint, ENGINE, MODEL, order(1, 8, passes=1, traffic=Traffic(tokens=96)), monotonic
+                )
+        finally:
+            await host.aclose()
+        requests = [r for p in found for r in p["requests"]]
+        assert {(r["status"], r["error"], r["tokens"]) for r in requests} == {(200, "", 96)}
+        assert all(r["first_token_s"] < r["seconds"] for r in requests)
+        alone, together = found[1], found[3]
+        assert together["tokens"] / together["seconds"] > 1.5 * alone["tokens"] / alone["seconds"]

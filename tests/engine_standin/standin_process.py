@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, install_engine
+from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, EngineName, install_engine
 
 MODELS = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP)
 QUICK: Mapping[str, object] = {
@@ -63,13 +63,14 @@ class StandIn:
         environment: Mapping[str, str] | None = None,
         module: Sequence[str] = ("-m", "sglang.launch_server"),
         port: int | None = None,
+        engine: EngineName = "sglang",
     ) -> None:
-        install_engine(root, version=version, models=MODELS, faults=faults, settings=settings)
+        install_engine(root, engine=engine, version=version, models=MODELS, faults=faults, settings=settings)
         self.port = port or free_port()
         self._output = root / "output"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [root / "opt/sglang/bin/python", *module, *arguments, "--port", str(self.port)],
+                [root / f"opt/{engine}/bin/python", *module, *arguments, "--port", str(self.port)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -1,14 +1,13 @@
 """The command line: parse, call one function, print, and end with the exit code that the error's type says."""
 
 import sys
-from collections.abc import Coroutine
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from deployments import interrupts
+from deployments.cli_lab import lab
+from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, console, run
 from deployments.unbroken import unbroken_output
 from state.errors import InterlockError
 from state.events import ErrorFacts
@@ -26,14 +25,7 @@ db = typer.Typer(no_args_is_help=True, help="The event store's schema.")
 app.add_typer(db, name="db")
 gpu = typer.Typer(no_args_is_help=True, help="GPUs that a rollout could not move.")
 app.add_typer(gpu, name="gpu")
-lab = typer.Typer(no_args_is_help=True, help="Container hosts to practise on; needs root.")
 app.add_typer(lab, name="lab")
-
-ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A manifest file (YAML).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of pages for people.")]
-Bare = Annotated[bool, typer.Option("--bare", help="Run the same loop without Prefect.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
-RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's id, or its beginning.")]
 
 
 def main() -> None:
@@ -55,20 +47,6 @@ def report(error: InterlockError, *, as_json: bool) -> int:
         print_json({"error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
     print_error(str(error), error.hint)
     return error.exit_code
-
-
-def console() -> Console:
-    """The terminal's width, or a page's where there is no terminal to ask."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=PAGE_COLUMNS)
-
-
-PAGE_COLUMNS = 120
-
-
-def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run to the end and exit with its code."""
-    raise typer.Exit(interrupts.run(work))
 
 
 @app.command()
@@ -265,50 +243,3 @@ def check(as_json: AsJson = False) -> None:
     from deployments import past
 
     run(past.db_check(as_json=as_json))
-
-
-@lab.command()
-def up(
-    count: Annotated[int, typer.Option("--count", min=1, help="How many are to run.")] = 1,
-    install: Annotated[bool, typer.Option("--install", help="Install missing Debian packages with apt-get.")] = False,
-    pci: Annotated[bool, typer.Option("--pci", help="One virtual machine with PCI functions and an IOMMU.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Boot container hosts with a systemd, journald and sshd of their own, a stand-in engine running on each."""
-    from deployments import lab as commands
-    from deployments import lab_vm
-
-    virtual = lab_vm.up(console(), install=install, as_json=as_json) if pci else None
-    run(virtual or commands.up(console(), count, install=install, as_json=as_json))
-
-
-@lab.command()
-def down(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="All of them if left out.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """End container hosts, leaving nothing of them."""
-    from deployments import lab as commands
-
-    raise typer.Exit(commands.down(console(), names or (), as_json=as_json))
-
-
-@lab.command()
-def status(as_json: AsJson = False) -> None:
-    """List container hosts and how they are reached."""
-    from deployments import lab as commands
-
-    raise typer.Exit(commands.status(console(), as_json=as_json))
-
-
-@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-def ssh(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A container host, as `interlock lab status` lists it.")],
-    argv: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGV]...", help="What to run; a shell if left out.")
-    ] = None,
-) -> None:
-    """Log in to a container host as interlock does."""
-    from deployments import lab as commands
-
-    raise typer.Exit(commands.ssh(name, argv or ()))

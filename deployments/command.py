@@ -1,0 +1,30 @@
+"""What the commands of the command line share: words and options, where they print, and how they end."""
+
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from deployments import interrupts
+
+ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A manifest file (YAML).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of pages for people.")]
+Bare = Annotated[bool, typer.Option("--bare", help="Run the same loop without Prefect.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
+RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's id, or its beginning.")]
+
+
+def console() -> Console:
+    """The terminal's width, or a page's where there is no terminal to ask."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=PAGE_COLUMNS)
+
+
+PAGE_COLUMNS = 120
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run to the end and exit with its code."""
+    raise typer.Exit(interrupts.run(work))

@@ -32,6 +32,7 @@ from state.inspection.transport import Prefix
 
 _LIVES = (Alive, Decoded, Drafted, Ready, StageEntered, WeightsBegun, WeightsLoaded)
 _MOST_RUNNING = 16
+_MOST_EARLY = 8
 _SERVES = (Alive, Decoded, Drafted)
 
 
@@ -44,6 +45,7 @@ class Incarnations:
     by_invocation: dict[str, BootState] = field(default_factory=dict)
     by_source: dict[str, BootState] = field(default_factory=dict)
     ranks: dict[int, str] = field(default_factory=dict)
+    early: tuple[Located, ...] = ()
     services: Services = field(default_factory=Services)
 
     def find(self, prefix: Prefix, stream: str, located: Sequence[Located]) -> BootState | None:
@@ -57,6 +59,8 @@ class Incarnations:
             boot = self._other(prefix, pid, inline, located)
         if boot is not None:
             self._remember(boot, prefix, pid, located)
+        else:
+            self._keep(located)
         return boot
 
     def of_systemd(self, prefix: Prefix, *, create: bool) -> BootState | None:
@@ -212,8 +216,16 @@ class Incarnations:
             for _, event in located
         )
 
+    def _keep(self, located: Sequence[Located]) -> None:
+        """A script that shows how it is about to start the engine speaks of the next boot."""
+        said = [(line, e) for line, e in located if isinstance(e, Noticed) and e.code == "simulated-acceptance"]
+        self.early = (*self.early, *said)[:_MOST_EARLY]
+
     def _new(self, prefix: Prefix) -> BootState:
         boot = BootState(invocation=prefix.invocation, unit=prefix.unit)
+        for line, event in self.early:
+            boot.apply(event, line)
+        self.early = ()
         self.boots.append(boot)
         if prefix.invocation is not None:
             self.by_invocation[prefix.invocation] = boot

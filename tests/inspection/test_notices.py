@@ -129,3 +129,25 @@ def test_an_alias_shows_where_both_names_do() -> None:
     seen = boot("+ python -m sglang.launch_server --speculative-algorithm NEXTN --port 1", SGLANG_ARGS)
     assert [a.code for a in seen.adjustments] == ["algorithm-alias"]
     assert boot(SGLANG_ARGS).adjustments == ()
+
+
+def test_an_import_that_the_engine_ignores_is_no_failure_whoever_reads_it() -> None:
+    line = b"[2026-10-07 10:00:00] Ignore import error when loading sglang.srt.models.x: No module named 'y'\n"
+    assert [boot.failures for boot in read_log([line]).boots] in ([], [()])
+
+
+@pytest.mark.parametrize(
+    ("line", "set_"),
+    [
+        pytest.param("+ export SGLANG_SIMULATE_ACC_LEN=3.5", True, id="exported"),
+        pytest.param("SGLANG_SIMULATE_ACC_LEN is set to 2.5", True, id="said"),
+        pytest.param("unset SGLANG_SIMULATE_ACC_LEN", False, id="unset"),
+        pytest.param("SGLANG_SIMULATE_ACC_LEN=0", False, id="zero"),
+    ],
+)
+def test_what_a_script_sets_before_the_start_is_told_of_the_boot(line: str, set_: bool) -> None:
+    plain = [line, SGLANG_ARGS]
+    short = [f"Oct 07 10:00:00 gpu-a start.sh[6]: {line}", f"Oct 07 10:00:00 gpu-a python3[7]: {SGLANG_ARGS}"]
+    for lines in (plain, short):
+        (boot,) = read_log([text.encode() + b"\n" for text in lines]).boots
+        assert ("simulated-acceptance" in {notice.code for notice in boot.notices}) is set_

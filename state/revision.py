@@ -107,7 +107,7 @@ def render(manifest: Manifest) -> Revision:
     """The revision that a manifest stands for. Raises UsageInvalid for an engine whose command line is not known."""
     rendering = rendering_for(manifest.engine.kind)
     if rendering is None:
-        raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint="set `engine.kind` to sglang")
+        raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint="set `engine.kind` to sglang or vllm")
     unit, engine, gpus, policy = manifest.unit, manifest.engine, manifest.gpus, manifest.policy
     argv = (*engine.command, *rendering.render_arguments(engine.arguments, engine.command))
     return Revision(

@@ -76,7 +76,7 @@ def _accept_length(spec: AcceptLengthSpec, traffic: Traffic) -> Claim:
             metric="requests.accept_length",
             expected=spec.at_least,
             estimator="mean",
-            source="meta_info of /generate",
+            source="acceptance of our own requests",
         )
     return claim(
         name="accept-length-change",
@@ -84,7 +84,7 @@ def _accept_length(spec: AcceptLengthSpec, traffic: Traffic) -> Claim:
         metric="generations.accept_length",
         expected=change,
         estimator="change",
-        source="meta_info of /generate, before and after",
+        source="acceptance of our own requests, before and after",
     )
 
 

@@ -92,7 +92,7 @@ class TestSeed:
         (level,) = manifest_claims([AcceptLengthSpec(at_least=2.0)])
         (verdict,) = judge([level], facts(self.seed).values())
         assert (verdict.outcome, verdict.more) == ("inconclusive", True)
-        assert verdict.reason == "no evidence of it in meta_info of /generate"
+        assert verdict.reason == "no evidence of it in acceptance of our own requests"
 
     def test_one_request_of_our_own_leaves_it_open_too(self) -> None:
         (level,) = manifest_claims([AcceptLengthSpec(at_least=2.0)])

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import compress
 
 from state.inspection.events import Configured, Decoded, Drafted
@@ -12,6 +11,7 @@ from state.inspection.report import AcceptLength, AcceptRate
 _DIVISORS = range(1, 65)
 _ALL = (1 << (len(_DIVISORS) + 1)) - 1
 _PAIRS_KEPT = 256
+_PAIRS_COUNTED = 4096
 _ROUNDING = 0.0051
 _BLOCK_DRAFTERS = frozenset({"DFLASH", "DSPARK"})
 
@@ -33,14 +33,13 @@ class Figures:
         self.total += value
         self.last = value
 
-    def add_counted(self, counts: Sequence[tuple[float, int]], last: float) -> None:
-        """Several values, at least one, with how often each came, and which came last."""
-        low, high = min(counts)[0], max(counts)[0]
-        self.low = low if not self.count or low < self.low else self.low
-        self.high = high if not self.count or high > self.high else self.high
-        self.count += sum(count for _, count in counts)
-        self.total += sum(value * count for value, count in counts)
-        self.last = last
+    def add_counted(self, counts: Iterable[tuple[float, int]]) -> None:
+        """Values with how often each came; they say nothing about which came last."""
+        for value, count in counts:
+            self.low = value if not self.count or value < self.low else self.low
+            self.high = value if not self.count or value > self.high else self.high
+            self.count += count
+            self.total += value * count
 
     @property
     def mean(self) -> float:
@@ -103,6 +102,8 @@ class Acceptance:
     steps_known: bool = True
     positions: list[Figures] = field(default_factory=list)
     last_total: Drafted | None = None
+    pairs: Counter[bytes] = field(default_factory=Counter)
+    """Lengths and rates as they were printed, whose figures have not been added yet."""
 
     def add_record(self, record: Decoded) -> None:
         """A decode record that shows acceptance. A drain tail is not used."""
@@ -123,32 +124,43 @@ class Acceptance:
 
     def add_many(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], drained: Sequence[int] = ()) -> None:
         """The same for many records of one shape; those at the places of `drained` are drain tails."""
-        pairs = _without(columns.get("pair", ()), drained)
-        if pairs:
-            self._add_pairs(like, pairs)
+        if pairs := columns.get("pair"):
+            self._add_pairs(like, pairs, drained)
             return
         lengths, rates = _without(columns.get("length", ()), drained), _without(columns.get("rate", ()), drained)
         self.samples += len(lengths or rates)
         if lengths:
-            self.lengths.add_counted(_counted(lengths), float(lengths[-1]))
+            self.lengths.add_counted((float(value), count) for value, count in Counter(lengths).items())
+            self.lengths.last = float(lengths[-1])
         if rates:
-            self.rates.add_counted(_counted(rates), float(rates[-1]))
+            self.rates.add_counted((float(value), count) for value, count in Counter(rates).items())
+            self.rates.last = float(rates[-1])
             self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
         if lengths and rates and self.definition.open:
-            for length, rate in set(zip(lengths, rates, strict=True)):
+            for length, rate in dict.fromkeys(zip(lengths, rates, strict=True)):
                 self.definition.add(float(length), float(rate))
 
-    def _add_pairs(self, like: Decoded, pairs: Sequence[bytes]) -> None:
-        """Pairs of length and rate, at least one, as they were printed; few of them differ."""
-        counts = [(*_figures_of(pair), count) for pair, count in Counter(pairs).items()]
-        length, rate = _figures_of(pairs[-1])
-        self.samples += len(pairs)
-        self.lengths.add_counted([(one, count) for one, _, count in counts], length)
-        self.rates.add_counted([(one, count) for _, one, count in counts], rate)
+    def _add_pairs(self, like: Decoded, pairs: Sequence[bytes], drained: Sequence[int]) -> None:
+        """Few pairs differ, so they are counted first, and read when somebody asks or there are many."""
+        left_out = set(drained)
+        last = next((at for at in range(len(pairs) - 1, -1, -1) if at not in left_out), None)
+        if last is None:
+            return
+        self.pairs.update(pairs)
+        self.pairs.subtract(pairs[at] for at in drained)
+        self.samples += len(pairs) - len(drained)
+        self.lengths.last, self.rates.last = _figures_of(pairs[last])
         self.bonus_hint = self.bonus_hint or bool(like.bonus_hint)
-        if self.definition.open:
-            for length, rate, _ in counts:
-                self.definition.add(length, rate)
+        if len(self.pairs) > _PAIRS_COUNTED:
+            self._read_pairs()
+
+    def _read_pairs(self) -> None:
+        counts = [(*_figures_of(pair), count) for pair, count in self.pairs.items() if count]
+        self.pairs.clear()
+        self.lengths.add_counted((length, count) for length, _, count in counts)
+        self.rates.add_counted((rate, count) for _, rate, count in counts)
+        for length, rate, _ in counts:
+            self.definition.add(length, rate)
 
     def add_window(self, window: Drafted) -> None:
         """A window of counts, or a running total, of which the last one holds the sum."""
@@ -180,7 +192,8 @@ class Acceptance:
             self.positions[index].add(rate)
 
     def finished(self) -> "Acceptance":
-        """With the last running total taken in, if the counts are running totals."""
+        """With everything taken in that was put off: pairs, and the last one of running totals."""
+        self._read_pairs()
         if self.last_total is None:
             return self
         total = self.last_total
@@ -233,11 +246,6 @@ class Acceptance:
         return tuple(_round(figures.mean) for figures in self.positions) or None
 
 
-def _counted(shown: Sequence[bytes]) -> list[tuple[float, int]]:
-    return [(float(value), count) for value, count in Counter(shown).items()]
-
-
-@lru_cache(maxsize=4096)
 def _figures_of(pair: bytes) -> tuple[float, float]:
     """`2.14, accept rate: 0.38` as its figures."""
     return float(pair[: pair.index(b",")]), float(pair[pair.rindex(b" ") :])

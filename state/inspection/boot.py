@@ -1,6 +1,7 @@
 """One server incarnation, folded from events; `snapshot` gives the report at any time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -172,7 +173,7 @@ class BootState:
         self.without_graph += count if like.graphs is False else 0
         self.decoded_without = self.decoded_without or like.has_acceptance is False
         counts = columns.get("tokens", ())
-        drained = [at for at, tokens in enumerate(counts) if tokens == b"0"] if b"0" in counts else []
+        drained = _places(counts, b"0")
         self.load.add_many(like, columns, drained)
         if like.has_acceptance:
             self.acceptance.add_many(like, columns, drained)
@@ -246,6 +247,15 @@ class BootState:
 
     def add_notice(self, code: str, text: str, line: int) -> None:
         self.notices.add(code, quote(text), line)
+
+
+def _places(values: Sequence[bytes], wanted: bytes) -> list[int]:
+    """Where the wanted value stands; it is seldom there."""
+    places: list[int] = []
+    with suppress(ValueError):
+        while True:
+            places.append(values.index(wanted, places[-1] + 1 if places else 0))
+    return places
 
 
 _HANDLERS: dict[type, Callable[[BootState, Any, int], None]] = {

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from operator import itemgetter
-from typing import Protocol, cast
+from typing import Protocol
 
 from state.inspection.boot import BootState
 from state.inspection.events import Decoded
-from state.inspection.shapes import Columns, Shapes, shape_of
+from state.inspection.shapes import Shape, Shapes, shape_of
+from state.inspection.splitting import Matches, Split, Splitter
 from state.inspection.taken import Taken
 
 _CHUNK = 64
@@ -25,11 +25,14 @@ class Count(Protocol):
 class _Waiting:
     """Matches of one block that have not been taken yet: those from `start` to before `stop`."""
 
-    parts: Sequence[bytes | None]
-    step: int
-    records: tuple[Columns, ...]
+    split: Split
+    shapes: tuple[Shape, ...]
     start: int = 0
     stop: int = 0
+
+    def matched(self) -> list[tuple[Shape, Matches]]:
+        matched = zip(self.shapes, (one.between(self.start, self.stop) for one in self.split.matches), strict=True)
+        return [(shape, matches) for shape, matches in matched if matches.rows]
 
 
 class Bulk:
@@ -49,22 +52,27 @@ class Bulk:
         self._count = count
         self._speaks = speaks
         self._silent = silent
-        self._waiting = _Waiting((), 1, ())
+        self._waiting = _Waiting(Split(0, (), ()), ())
         self._shapes = Shapes()
         self._boots: dict[bytes, BootState] = {}
         self._busy = True
 
+    @property
+    def splitter(self) -> Splitter | None:
+        """What the next block will be split by; None if its first lines are to be read one by one."""
+        return None if self._busy else self._shapes.compiled()
+
     def take(self, block: bytes) -> None:
         """A block of whole lines, the last one with its end."""
         while block:
-            pattern = self._shapes.pattern()
-            if pattern is None or self._busy:
+            splitter = self._shapes.compiled()
+            if splitter is None or self._busy:
                 lines = block.split(b"\n", _CHUNK)
                 block = lines.pop()
                 for line in lines:
                     self._read(line)
             else:
-                block = self._split(block, pattern.split(block))
+                block = after_lines(block, self.take_split(splitter.split(block)))
 
     def _read(self, line: bytes) -> None:
         if self._silent(line) and (self._shapes.full or not self._shapes.sighted(line)):
@@ -95,87 +103,78 @@ class Bulk:
             if taken.boot is not None:
                 self._boots[shape.pattern] = taken.boot
 
-    def _split(self, block: bytes, parts: Sequence[bytes | None]) -> bytes:
-        """Takes the lines that matched, reads the others; the rest of the block where these changed what is known.
+    def take_split(self, split: Split) -> int | None:
+        """Takes the lines that matched and reads the others.
 
+        Returns None, or after how many lines what is known has changed, so that the rest has to be split anew.
         Matches are counted at once and taken together, before the next line that could speak of the same figures.
         """
-        others = cast(Sequence[bytes], parts[:: self._shapes.step])
         lines = counted = 0
-        self._waiting = _Waiting(parts, self._shapes.step, self._shapes.records)
-        for index in compress(range(len(others)), others):
-            self._count(index - counted, alive=bool(self._boots))
-            lines += index - counted
-            counted = self._waiting.stop = index
-            for line in others[index].split(b"\n")[:-1]:
+        self._waiting = _Waiting(split, self._shapes.telling)
+        for at, text in split.others:
+            self._count(at - counted, alive=bool(self._boots))
+            lines += at - counted
+            counted = self._waiting.stop = at
+            for line in text.split(b"\n")[:-1]:
                 self._read(line)
                 lines += 1
                 if self._busy or self._shapes.empty or self._shapes.outdated:
                     self._flush()
-                    return block.split(b"\n", lines)[lines]
-        self._count(len(others) - 1 - counted, alive=bool(self._boots))
-        self._waiting.stop = len(others) - 1
+                    return lines
+        self._count(split.count - counted, alive=bool(self._boots))
+        self._waiting.stop = split.count
         self._flush()
-        return b""
+        return None
 
     def _flush(self) -> None:
         """The waiting matches go to their boots, column by column."""
-        waiting, stop = self._waiting, self._waiting.stop
-        if stop <= waiting.start:
+        waiting = self._waiting
+        if waiting.stop <= waiting.start:
             return
-        marked = [(columns, self._column(columns.mark, waiting.start, stop)) for columns in waiting.records]
-        marked = [(columns, marks) for columns, marks in marked if marks.count(None) < len(marks)]
-        matched = [
-            (columns, waiting.start + _last(marks)) for columns, marks in marked if not self._repeated(columns, marks)
-        ]
-        servers = {(id(self._boots[c.shape.pattern]), c.shape.record.group) for c, _ in matched if c.shape.record}
-        if len(servers) == len(matched):
-            for columns, _ in sorted(matched, key=itemgetter(1)):
-                self._hand_over(columns, waiting.start, stop)
+        records: list[_Records] = []
+        for shape, matches in waiting.matched():
+            boot = self._boots[shape.pattern]
+            if shape.record is None:
+                boot.repeat(shape.notices, len(matches.rows))
+            else:
+                records.append(_Records(boot, shape.record, matches))
+        servers = {(id(one.boot), one.like.group) for one in records}
+        if len(servers) == len(records):
+            for one in sorted(records, key=lambda one: one.matches.rows[-1]):
+                one.hand_over()
         else:
-            self._in_order([columns for columns, _ in matched], waiting.start, stop)
-        waiting.start = stop
-
-    def _column(self, group: int, start: int, stop: int) -> Sequence[bytes | None]:
-        step = self._waiting.step
-        return self._waiting.parts[start * step + group : stop * step : step]
-
-    def _repeated(self, columns: Columns, marks: Sequence[bytes | None]) -> bool:
-        """Notices are counted at once; whether the shape was one of notices."""
-        if columns.shape.record is None:
-            self._boots[columns.shape.pattern].repeat(columns.shape.notices, len(marks) - marks.count(None))
-        return columns.shape.record is None
-
-    def _in_order(self, records: Sequence[Columns], start: int, stop: int) -> None:
-        """One rank printed records of several shapes: those of the commonest one are cut where another one stands."""
-        rows = {columns.mark: self._rows(columns, start, stop) for columns in records}
-        main = max(records, key=lambda columns: len(rows[columns.mark]))
-        others = sorted(
-            ((row, columns) for columns in records if columns is not main for row in rows[columns.mark]),
-            key=itemgetter(0),
-        )
-        begun = start
-        for row, columns in others:
-            self._hand_over(main, begun, row)
-            self._hand_over(columns, row, row + 1)
-            begun = row + 1
-        self._hand_over(main, begun, stop)
-
-    def _rows(self, columns: Columns, start: int, stop: int) -> list[int]:
-        return [start + at for at, mark in enumerate(self._column(columns.mark, start, stop)) if mark is not None]
-
-    def _hand_over(self, columns: Columns, start: int, stop: int) -> None:
-        shape, marks = columns.shape, self._column(columns.mark, start, stop)
-        count = len(marks) - marks.count(None)
-        if shape.record is None or not count:
-            return
-        fields = {
-            name: cast(Sequence[bytes], list(compress(self._column(group, start, stop), marks)))
-            for name, group in columns.fields.items()
-        }
-        self._boots[shape.pattern].take_records(shape.record, fields, count)
+            _in_order(records, waiting.start, waiting.stop)
+        waiting.start = waiting.stop
 
 
-def _last(marks: Sequence[bytes | None]) -> int:
-    """The place of the last one that is set; at least one is."""
-    return next(at for at in range(len(marks) - 1, -1, -1) if marks[at] is not None)
+def after_lines(block: bytes, lines: int | None) -> bytes:
+    """What is left of a block after so many lines; nothing of it where `lines` is None."""
+    return b"" if lines is None else block.split(b"\n", lines)[lines]
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Decode records of one shape, and whose they are."""
+
+    boot: BootState
+    like: Decoded
+    matches: Matches
+
+    def hand_over(self) -> None:
+        if self.matches.rows:
+            self.boot.take_records(self.like, self.matches.fields, len(self.matches.rows))
+
+    def between(self, start: int, stop: int) -> "_Records":
+        return _Records(self.boot, self.like, self.matches.between(start, stop))
+
+
+def _in_order(records: Sequence[_Records], start: int, stop: int) -> None:
+    """One rank printed records of several shapes: those of the commonest one are cut where another one stands."""
+    main = max(records, key=lambda one: len(one.matches.rows))
+    others = sorted(((row, one) for one in records if one is not main for row in one.matches.rows), key=itemgetter(0))
+    begun = start
+    for row, one in others:
+        main.between(begun, row).hand_over()
+        one.between(row, row + 1).hand_over()
+        begun = row + 1
+    main.between(begun, stop).hand_over()

@@ -1,16 +1,18 @@
 """Reading logs as they stream by: any journal format or prefix, any engine, in bounded memory."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from state.inspection.boot import BootState
-from state.inspection.bulk import Bulk
+from state.inspection.bulk import Bulk, after_lines
 from state.inspection.engines import readings
 from state.inspection.events import Ended, Event, Failed, Noticed, PidSeen
 from state.inspection.incarnations import Incarnations
 from state.inspection.journal import ExportReader, looks_like_json, read_json
 from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
 from state.inspection.report import LogReport
+from state.inspection.services import is_service
 from state.inspection.silence import Silence, message_of
+from state.inspection.splitting import Split, Splitter
 from state.inspection.systemd import (
     HINTS,
     WORDS,
@@ -92,6 +94,17 @@ class LogReader:
             lines = b"".join((*self._rest, lines))
         self._rest = [block[whole:]] if whole < len(block) else []
         self._bulk.take(lines)
+
+    @property
+    def splitter(self) -> Splitter | None:
+        """What the next block would be split by, for those who want to do it ahead; None if nothing can be said."""
+        return None if self._rest else self._bulk.splitter
+
+    def feed_split(self, split: Split, block: Callable[[], bytes]) -> None:
+        """A block of whole lines that was split by the present `splitter`; `block` gives its bytes, seldom wanted."""
+        lines = self._bulk.take_split(split)
+        if lines is not None:
+            self._bulk.take(after_lines(block(), lines))
 
     def finish(self) -> None:
         """The input is over; a last line without its end may have been cut anywhere."""
@@ -201,7 +214,7 @@ class LogReader:
             events = tuple(read_systemd(words))
             about = prefix if prefix.unit else _about(prefix, unit or (job[1] if job else None))
             self._systemd(about, events)
-            if starts_anew(words if unit is None else words[len(unit) + 2 :]):
+            if is_service(about.unit or "") and starts_anew(words if unit is None else words[len(unit) + 2 :]):
                 self._incarnations.started(about)
             elif unit is None and not events:
                 self._say_taken(text, events)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from state.inspection.events import Decoded
+from state.inspection.splitting import Groups, Splitter
 
 MOST_SHAPES = 64
 MOST_RECORDS = 16
@@ -83,15 +84,6 @@ class Shape:
         return b"".join(pattern for pattern, _ in self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Where the compiled pattern captures one shape: `mark` if the shape matched and never empty, `fields` by name."""
-
-    shape: Shape
-    mark: int
-    fields: Mapping[str, int]
-
-
 def shape_of(
     line: bytes, at: int, words: bytes, slots: Sequence[Slot], record: Decoded | None, *, mute: bool = False
 ) -> Shape | None:
@@ -157,11 +149,10 @@ class Shapes:
     def __init__(self) -> None:
         self._sightings: dict[bytes, int] = {}
         self._shapes: dict[bytes, Shape] = {}
-        self._compiled: re.Pattern[bytes] | None = None
+        self.splitter: Splitter | None = None
         self._dirty = False
         self._missed = 0
-        self.records: tuple[Columns, ...] = ()
-        self.step = 1
+        self.telling: tuple[Shape, ...] = ()
 
     def sighted(self, words: bytes) -> bool:
         """Counts a sighting of words that differ only in numbers; whether there were enough to learn the shape."""
@@ -200,23 +191,23 @@ class Shapes:
 
     @property
     def outdated(self) -> bool:
-        """Whether a new pattern is worth its price, for shapes have been learned and many lines read since the last one."""
+        """Whether a new pattern is worth its price: shapes have been learned, and many lines read, since the last one."""
         return self._dirty and self._missed >= _MISSES
 
-    def pattern(self) -> re.Pattern[bytes] | None:
-        if self.outdated or self._compiled is None:
+    def compiled(self) -> Splitter | None:
+        """The newest pattern that is worth its price; None before anything was learned."""
+        if self._shapes and (self.outdated or self.splitter is None):
             self._compile()
-        return self._compiled
+        return self.splitter
 
     def _compile(self) -> None:
-        if not self._shapes:
-            return
         self._dirty, self._missed = False, 0
         ordered = sorted(self._shapes.values(), key=lambda shape: not shape.tells)
         tree = _Tree()
         lines = tree.add([(shape, 0) for shape in ordered], {}, 0)
-        self.records, self.step = tuple(tree.records), tree.groups + 1
-        self._compiled = re.compile(rb"(?m:^)" + lines)
+        self.telling = tuple(shape for shape, _ in tree.telling)
+        groups = tuple(groups for _, groups in tree.telling)
+        self.splitter = Splitter(re.compile(rb"(?m:^)" + lines), tree.groups + 1, groups)
 
 
 class _Tree:
@@ -224,12 +215,12 @@ class _Tree:
 
     def __init__(self) -> None:
         self.groups = 0
-        self.records: list[Columns] = []
+        self.telling: list[tuple[Shape, Groups]] = []
 
     def add(self, shapes: Sequence[tuple[Shape, int]], fields: Mapping[str, int], own: int) -> bytes:
         """The pattern of what is left of the shapes from their given piece on, line end included.
 
-        `fields` were captured before; `own` is the last group that only this shape captures, 0 without one.
+        `fields` were captured before; `own` is the first group that only this shape captures, 0 without one.
         """
         branches: dict[tuple[bytes, str], list[tuple[Shape, int]]] = {}
         ends: list[Shape] = []
@@ -249,15 +240,15 @@ class _Tree:
         if not name:
             return pattern + self.add(rest, fields, own)
         self.groups += 1
-        own = self.groups if len(rest) == 1 else 0
+        own = own or (self.groups if len(rest) == 1 else 0)
         return b"(" + pattern + b")" + self.add(rest, {**fields, name: self.groups}, own)
 
     def _end(self, shape: Shape, fields: Mapping[str, int], own: int) -> bytes:
         if not shape.tells:
             return rb"\n"
         if own:
-            self.records.append(Columns(shape, own, fields))
+            self.telling.append((shape, Groups(self.groups, own, fields)))
             return rb"\n"
         self.groups += 1
-        self.records.append(Columns(shape, self.groups, fields))
+        self.telling.append((shape, Groups(self.groups, self.groups, fields)))
         return rb"(\n)"

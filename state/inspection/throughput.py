@@ -10,6 +10,7 @@ from state.inspection.acceptance import others_than
 from state.inspection.events import Decoded
 from state.inspection.report import Queue, Throughput
 
+_SHOWN = 4096
 GAP_S = 30.0
 """Seconds without a record after which the next one begins a new burst; it spans idle time and is left out."""
 
@@ -24,6 +25,17 @@ class _Rank:
     high: float = 0.0
     running: int | None = None
     queued: int | None = None
+    running_shown: set[bytes] = field(default_factory=set)
+    queued_shown: set[bytes] = field(default_factory=set)
+    """Depths as they were printed, which have not been read yet."""
+
+    def read_shown(self) -> None:
+        if self.running_shown:
+            self.running = max(self.running or 0, *map(int, self.running_shown))
+        if self.queued_shown:
+            self.queued = max(self.queued or 0, *map(int, self.queued_shown))
+        self.running_shown.clear()
+        self.queued_shown.clear()
 
     def take(self, shown: Sequence[bytes], clocks: Sequence[bytes], drained: Sequence[int]) -> None:
         """Speeds in order with their clocks, if they have any; the first of each burst and drain tails are left out."""
@@ -99,10 +111,10 @@ class Load:
             rank = self.ranks[like.group] = _Rank(like.member)
         if rank.member != like.member:
             return
-        if running := columns.get("running"):
-            rank.running = max(rank.running or 0, max(map(int, set(running))))
-        if queued := columns.get("queued"):
-            rank.queued = max(rank.queued or 0, max(map(int, set(queued))))
+        rank.running_shown.update(columns.get("running", ()))
+        rank.queued_shown.update(columns.get("queued", ()))
+        if len(rank.running_shown) + len(rank.queued_shown) > _SHOWN:
+            rank.read_shown()
         speeds = columns.get("throughput")
         if speeds:
             rank.take(speeds, columns.get("clock", ()), drained)
@@ -130,6 +142,8 @@ class Load:
         return Throughput(round(mean, 6), round(sum(r.high for r in measured), 6), sum(r.count for r in measured))
 
     def queue(self) -> Queue | None:
+        for rank in self.ranks.values():
+            rank.read_shown()
         running = [rank.running for rank in self.ranks.values() if rank.running is not None]
         queued = [rank.queued for rank in self.ranks.values() if rank.queued is not None]
         if not running and not queued:

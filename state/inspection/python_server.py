@@ -11,7 +11,9 @@ _GENERATING = re.compile(
     r"/(?:generate|v1/(?:chat/completions|completions|responses|messages|embeddings|rerank|score|audio/\w+)|completions?"
     r"|chat/completions|api/(?:generate|chat)|invocations|infill|rerank|score|classify|encode|embeddings?|inference\S*)/?$"
 )
-_SIMULATED = re.compile(r"SGLANG_SIMULATE_ACC_LEN['\"]?\s*(?:[=:]|\bis\b(?: set to)?|\bto\b)\s*['\"]?\+?(?!0+(?:\.0*)?(?!\d))\d")
+_SIMULATED = re.compile(
+    r"SGLANG_SIMULATE_ACC_LEN['\"]?\s*(?:[=:]|\bis\b(?: set to)?|\bto\b)\s*['\"]?\+?(?!0+(?:\.0*)?(?!\d))\d"
+)
 _SIZE = re.compile(r"(?<![\w.])(?P<size>-\d+(?:\.\d+)?|\d{7,}(?:\.\d+)?) ?(?:GB|GiB|TiB)\b")
 _AUTOTUNE = re.compile(r"autotun\w*|auto-tun\w*|\btactic\b|Ignoring this choice", re.IGNORECASE)
 _OOM = re.compile(r"out of memory|OutOfMemory|\bOOM\b|out of resource", re.IGNORECASE)

@@ -14,6 +14,7 @@ _FIELD = re.compile(
     r"(?P<name>[A-Za-z][A-Za-z \-]{2,40}): "
     r"(?P<value>-?\d+(?:\.\d+)?(?:, \d+\.\d+(?![\d%.]))*|nan|-?inf)(?P<percent>%?)(?= |,|\.|$)"
 )
+_NEXT = re.compile(r", [A-Z]")
 _RUNNING = re.compile(r"Running: (\d+) reqs")
 _WAITING = re.compile(r"(?:Waiting|Pending): (\d+) reqs")
 _GENERATION = re.compile(r"Avg generation throughput: (\d+(?:\.\d+)?) tokens/s")
@@ -76,10 +77,14 @@ def _positions(text: str) -> tuple[float, ...] | None:
 
 
 def _fields(body: str, *, whole: bool) -> dict[str, tuple[str, bool]]:
-    """Values by name, each with whether it is in per cent; in a cut line the last one is not whole."""
+    """Values by name, each with whether it is in per cent; in a cut line the last one is not whole.
+
+    Of a list that is cut only the field behind it tells that it was whole.
+    """
     fields: dict[str, tuple[str, bool]] = {}
     for found in _FIELD.finditer(body):
-        if whole or found.end() < len(body):
+        listed = found["name"].startswith("Per-position")
+        if whole or (_NEXT.match(body, found.end()) if listed else found.end() < len(body)):
             fields.setdefault(found["name"].strip(), (found["value"], bool(found["percent"])))
     return fields
 

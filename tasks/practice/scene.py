@@ -87,7 +87,7 @@ class Scene:
             raise TimeoutError(f"{self.unit} does not answer on port {self.port}") from None
 
     async def _answers(self) -> bool:
-        path, body = "/generate", {"text": "The quick brown fox", "sampling_params": {"max_new_tokens": 4}}
+        path, body = "/generate", dict[str, Any](text="The quick brown fox", sampling_params={"max_new_tokens": 4})
         if self.engine == "vllm":
             path, body = "/v1/completions", {"prompt": "The quick brown fox", "max_tokens": 4}
         async with httpx.AsyncClient(transport=self.serving.transport(), trust_env=False) as client:

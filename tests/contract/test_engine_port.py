@@ -25,7 +25,7 @@ HOSTS = {"serving": {"address": "llm-two.example", "user": "interlock"}}
 SEED = {**seed_manifest({}, 30000), "hosts": HOSTS, "gpus": None}
 SEEDS: Mapping[str, Mapping[str, Any]] = {"sglang": SEED, "vllm": as_vllm(SEED, 8000)}
 VERSIONS = {"sglang": ("0.5.9", "0.5.20"), "vllm": ("0.10.2", "0.20.2", "0.29.0")}
-SPECULATION = {
+SPECULATION: dict[str, dict[str, Any]] = {
     "sglang": {
         "speculative_algorithm": None,
         "speculative_num_steps": None,

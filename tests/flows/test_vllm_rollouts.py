@@ -97,7 +97,7 @@ def test_a_broken_start_is_found_and_the_old_state_put_back(scripted: dict[str, 
             assert (ended.concluded.outcome, ended.concluded.exit_code) == ("rolled-back", 1), ended.concluded.summary
             assert re.search(cause, ended.concluded.summary), ended.concluded.summary
             assert await stage.state() == before, ended.concluded.summary
-            first = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
+            first: list[Any] = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
             told = " ".join(getattr(x, "hint", "") or getattr(x, "remedy", "") for x in first)
             assert re.search(remedy, told, re.IGNORECASE), told
             assert await differences(stage) == []

@@ -17,6 +17,14 @@ from state.target import Target
 HYBRIDS = ("Qwen3_5", "Qwen3Next", "NemotronH", "FalconH1", "Jamba", "GraniteMoeHybrid", "BailingMoeLinear", "Mamba")
 """Architectures with state beside attention, where the default of prefix caching differs between releases."""
 
+TRANSLATED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("quantization", "awq"): ("awq_marlin",),
+    ("quantization", "gptq"): ("gptq_marlin",),
+    ("quantization", "modelopt"): ("modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed"),
+    ("kv_cache_dtype", "fp8"): ("fp8_e4m3",),
+}
+"""What vLLM itself makes of some values, by the checkpoint or the GPU: the same thing under a closer name."""
+
 UNCHECKED = ("host", "port", "api_key", "config", "uvicorn_log_level", "speculative_config")
 PER_REQUEST = (0, 28)
 """The release that can tell the acceptance of single requests (`--per-request-spec-decode-metrics`)."""
@@ -163,14 +171,15 @@ def _configured(target: Target) -> Iterator[Claim]:
 
 def _argument(name: str, asked: object, statement: str = "", plane: str = "control") -> Claim:
     """An argument whose default is not known stays open where the log leaves it out: then it is the default."""
+    others = TRANSLATED.get((name, str(asked)), ())
     return Claim.model_validate(
         {
             "name": name.replace("_", "-"),
             "plane": plane,
             "statement": statement or f"{name} is {asked}",
             "metric": f"argument.{name}",
-            "relation": "equals",
-            "expected": asked,
+            "relation": "one-of" if others else "equals",
+            "expected": [asked, *others] if others else asked,
             "source": LOG,
             "remedy": f"the engine runs with another {name}; see `interlock show` for its own start-up lines",
             "doubt": None if name in DEFAULTS else "accept",

@@ -17,8 +17,9 @@ from state.target import Target
 
 SERVER_INFO = "server-info"
 
-HARMLESS = frozenset({"attention-backend", "chunked-prefill", "deprecated-flag", "overlap-off"})
-"""Changes that the engine makes by itself and that only tune; the others change what was asked for."""
+HARMLESS = frozenset({"attention-backend", "chunked-prefill", "deprecated-flag", "overlap-off", "radix-cache-off"})
+"""Changes that the engine makes by itself and that only tune, or that the configuration line shows and a claim of their
+own judges; the others change what was asked for."""
 
 CONFIGURED = {
     "max_model_len": ("max_seq_len",),
@@ -43,7 +44,7 @@ def read_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
     return (
         *_arguments(target, evidence, startup),
         *_speculative(target, evidence, startup),
-        *_adjustments(target, evidence),
+        *_adjustments(evidence),
         *_draft(target, evidence, startup),
         *request_facts(evidence, served_name(target)),
         *speculation_facts(evidence, startup),
@@ -136,13 +137,12 @@ def _simulated(startup: Startup, cite: tuple[str, ...]) -> Iterator[Fact]:
     yield Fact(metric="acceptance.simulated", value=how == "synthetic", text=text, evidence=cite)
 
 
-def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
+def _adjustments(evidence: Evidence) -> Iterator[Fact]:
     boot = evidence.boot
     if boot is None or boot.arguments is None:
         yield Fact(metric="adjustments.unexpected", text="the log of this start does not show its arguments", sample=0)
         return
-    wanted = {"radix-cache-off"} if target.arguments.get("enable_prefix_caching") is False else set()
-    odd = [a for a in boot.adjustments if a.code not in HARMLESS | wanted]
+    odd = [a for a in boot.adjustments if a.code not in HARMLESS]
     allowed = ", ".join(sorted({a.code for a in boot.adjustments}))
     text = "; ".join(a.text for a in odd) or (f"only allowed ones: {allowed}" if allowed else "none")
     value, cite = [a.code for a in odd], evidence.cite(JOURNAL)

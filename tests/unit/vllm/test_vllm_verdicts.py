@@ -65,8 +65,8 @@ REFUTED = [
                  {"not-simulated"}, id="acceptance-is-simulated"),
     pytest.param({"models": {"data": [{"id": "other"}]}}, {"model-named"}, id="another-model"),
     pytest.param(
-        {"journal": log(extra=("[config.py:9] Prefix caching is not supported for this model, disabling it.",))},
-        {"adjustments"}, id="prefix-caching-is-switched-off-by-itself"),
+        {"journal": log(extra=("[config.py:9] gpu_memory_utilization is adjusted to 0.7",))},
+        {"adjustments"}, id="a-setting-is-changed-by-itself"),
 ]  # fmt: skip
 
 
@@ -201,3 +201,20 @@ def test_traffic_outlasts_a_window(arguments: dict[str, Any], environment: dict[
 def test_the_name_to_ask_for_is_the_first_served() -> None:
     assert ENGINE.model_name(target({"served_model_name": ["a", "b"]})) == "a"
     assert ENGINE.model_name(target()) == ASKED["model"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "outcome"),
+    [
+        pytest.param({"quantization": "awq"}, {"quantization": "awq_marlin"}, "held", id="awq-by-its-kernel"),
+        pytest.param({"quantization": "awq"}, {"quantization": "fp8"}, "refuted", id="another-quantisation"),
+        pytest.param({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "fp8_e4m3"}, "held", id="fp8-by-its-format"),
+        pytest.param({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}, "refuted", id="no-fp8-after-all"),
+    ],
+)
+def test_the_engines_own_translations_are_allowed(
+    arguments: dict[str, Any], shown: dict[str, str], outcome: str
+) -> None:
+    (name,) = arguments
+    found = verdicts(target(arguments), evidence(journal=log({**SHOWN, **arguments}, {**CONFIG, **shown})))
+    assert found[name.replace("_", "-")].outcome == outcome

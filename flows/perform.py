@@ -67,7 +67,7 @@ async def kept_out_of(hosts: Hosts, revision: Revision, plan: Plan) -> list[str]
 
 async def _installed(host: Host, engine: Engine, revision: Revision, observed: Observation) -> Installed:
     """The engine's version, and the architectures in the config.json of the models that are asked for or running."""
-    models = [served_model(revision.engine, revision.arguments), running_model(revision.engine, observed.argv or ())]
+    models = [served_model(revision.engine, revision.arguments), running_model(observed.argv or ())]
     paths = [path for path in dict.fromkeys(models) if path.startswith("/")]
     version = engine.version_argv(revision.argv)
     asked = [Argv(version)] if version else []
@@ -132,7 +132,7 @@ async def _loaded_gb(work: Work) -> float | None:
 
 async def _baseline(work: Work) -> Event:
     observed = await observe(work.host, work.gpu_host, work.revision)
-    taken = await baseline.take(work.host, work.engine, work.plan.previous, observed)
+    taken = await baseline.take(work.host, _running(work), work.plan.previous, observed)
     items = {**taken.items, **await _measured(work, good=taken.good)}
     cursor = await baseline.cursor(work.host)
     gpu_cursor = await baseline.cursor(work.gpu_host) if work.gpu_host and work.revision.drivers else ""
@@ -150,12 +150,17 @@ async def _baseline(work: Work) -> Event:
     )
 
 
+def _running(work: Work) -> Engine:
+    """The engine of the service as it is, which may be another than the one that is wanted."""
+    return engine_for(work.plan.previous.engine) if work.plan.previous else work.engine
+
+
 async def _measured(work: Work, *, good: bool) -> Items:
     """What the new side will be held against, from a service that generates; nothing if no claim compares."""
     order = baseline_order(work.plan.claims, work.plan.traffic, prove.salt_of(work))
     if order is None or work.plan.previous is None or not good:
         return {}
-    return await baseline.measured(work.host, work.engine, work.plan.previous, order, work.ports.clock)
+    return await baseline.measured(work.host, _running(work), work.plan.previous, order, work.ports.clock)
 
 
 async def _step(work: Work) -> Event:

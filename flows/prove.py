@@ -32,10 +32,11 @@ from tasks.verification import Started, gather, with_older
 
 async def await_readiness(work: Work) -> Event:
     """Raises EngineFailed, StepFailed or DeadlineExceeded; see `tasks.readiness`."""
+    target = target_of(work.plan, work.action.side)
     boarding = await readiness.await_readiness(
         work.host,
-        work.engine,
-        target_of(work.plan, work.action.side),
+        engine_for(target.engine),
+        target,
         await _started(work),
         timeout_s=work.revision.readiness_timeout_s,
         progress=work.ports.watch.progress,
@@ -58,7 +59,7 @@ async def verify(work: Work) -> Event:
     begun = work.ports.clock()
     side, round_ = work.action.side, work.action.round
     order = ordered(claims_of(work.plan, side), work.plan.traffic, salt_of(work), round_, _spent(work))
-    items = await gather(work.host, work.gpu_host, work.engine, target, started, order, work.ports.clock)
+    items = await gather(work.host, work.gpu_host, engine_for(target.engine), target, started, order, work.ports.clock)
     earlier = work.rollout.gathered.get(f"{side}:{round_ - 1}", {})
     return EvidenceGathered(
         action=work.action.key,
@@ -126,7 +127,7 @@ async def judged(
 async def soak(work: Work) -> Event:
     """Raises EngineFailed or StepFailed if the new start does not last."""
     seconds, target = work.revision.policy.soak_s, target_of(work.plan, "new")
-    await readiness.soak(work.host, work.engine, target, await _started(work), soak_s=seconds)
+    await readiness.soak(work.host, engine_for(target.engine), target, await _started(work), soak_s=seconds)
     return SoakPassed(action=work.action.key, attempt=work.attempt, seconds=seconds)
 
 

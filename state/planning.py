@@ -1,11 +1,11 @@
 """Making a plan: pure, from the wanted revision, what was observed, and what was proven before."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from state.claims import Claim
-from state.engines.engine import Engine
-from state.engines.rendering import rendering_for, served_model
+from state.engines.engine import Engine, engine_for
+from state.engines.rendering import engine_started_by, rendering_for, served_model
 from state.errors import Refused
 from state.observation import Observation
 from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
@@ -52,7 +52,7 @@ def make_plan(
         traffic=revision.traffic,
         undecidable=engine.undecidable(target),
         previous=previous,
-        previous_claims=engine.derive(previous) if previous else (),
+        previous_claims=engine_for(previous.engine).derive(previous) if previous else (),
         previous_good=previous is not None and observed.unit.active,
         gpus=tuple(move.address for move in driver_moves(revision, observed)),
     )
@@ -91,27 +91,30 @@ def previous_target(
 ) -> Target | None:
     """What runs now: the last proven revision if its argv is running, else what the running argv says by itself.
 
-    None where nothing runs. GPUs are expected on the drivers on which they were found.
+    It may be another engine than the one that is wanted. None where nothing runs. GPUs are expected on the drivers on
+    which they were found.
     """
     if observed.argv is None:
         return None
     drivers = {gpu.address: gpu.driver for gpu in observed.gpus if gpu.driver}
     if last_proven is not None and started_by(observed.argv, last_proven.argv):
-        return target_of(last_proven, installed).model_copy(update={"drivers": drivers})
-    rendering = rendering_for(revision.engine)
-    if rendering is None or not rendering.has_entry_point(observed.argv):
+        known = installed if last_proven.engine == revision.engine else replace(installed, version=None)
+        return target_of(last_proven, known).model_copy(update={"drivers": drivers})
+    kind = engine_started_by(observed.argv)
+    rendering = rendering_for(kind) if kind else None
+    if rendering is None:
         return None
     arguments = dict(rendering.parse_arguments(observed.argv))
     port = arguments.get("port") or rendering.default_port
     return Target(
-        engine=revision.engine,
+        engine=rendering.kind,
         unit=revision.unit,
         unit_host=revision.unit_host,
         endpoint=f"http://127.0.0.1:{port}",
         argv=_as_recorded(observed.argv),
         arguments={name: REDACTED if is_secret_name(name) else value for name, value in arguments.items()},
-        engine_version=installed.version,
-        architectures=installed.architectures.get(served_model(revision.engine, arguments), ()),
+        engine_version=installed.version if rendering.kind == revision.engine else None,
+        architectures=installed.architectures.get(served_model(rendering.kind, arguments), ()),
         gpu_host=revision.gpu_host,
         drivers=drivers,
         managed=False,

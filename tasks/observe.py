@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from state.engines.rendering import rendering_for
+from state.engines.rendering import engine_started_by
 from state.errors import Refused
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedMember, ObservedUnit
 from state.revision import Revision
@@ -90,10 +90,10 @@ async def _argv(host: Host, unit: ObservedUnit, revision: Revision) -> tuple[str
     if not unit.main_pid:
         return None
     (read,) = await host.run_all([argv.cmdline(unit.main_pid)], timeout_s=READ_TIMEOUT_S)
-    words, rendering = words_of(read.stdout), rendering_for(revision.engine)
+    words = words_of(read.stdout)
 
     def is_engine(words: Sequence[str]) -> bool:
-        return started_by(words, revision.argv) or (rendering is not None and rendering.has_entry_point(words))
+        return started_by(words, revision.argv) or engine_started_by(words) is not None
 
     if not words or is_engine(words):
         return words or None

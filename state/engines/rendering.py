@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from state.engines.registry import part
+from state.engines.registry import NAMES, part
 
 Scalar = str | int | float | bool | None
 ArgumentValue = Scalar | Sequence[str | int | float] | Mapping[str, Any]
@@ -87,9 +87,13 @@ def served_model(kind: str, arguments: Mapping[str, Any]) -> str:
     return next(iter(rendering.model_paths(arguments).values()), "") if rendering else ""
 
 
-def running_model(kind: str, argv: Sequence[str]) -> str:
-    """The same of an argv that was found running; empty where it does not start such an engine."""
-    rendering = rendering_for(kind)
-    if rendering is None or not rendering.has_entry_point(argv):
-        return ""
-    return served_model(kind, rendering.parse_arguments(argv))
+def engine_started_by(argv: Sequence[str]) -> str | None:
+    """The engine whose entry point stands in the argv; None where it starts none that is known."""
+    return next((kind for kind in NAMES if (known := rendering_for(kind)) and known.has_entry_point(argv)), None)
+
+
+def running_model(argv: Sequence[str]) -> str:
+    """The model of an argv that was found running; empty where it starts no engine that is known."""
+    kind = engine_started_by(argv)
+    rendering = rendering_for(kind) if kind else None
+    return served_model(rendering.kind, rendering.parse_arguments(argv)) if rendering else ""

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from flows import requests
 from flows.replay import rejudge
+from flows.session import begin
 from state.engines.rendering import rendering_for
+from state.manifest.load import load_manifest
+from tasks.practice.engine.install import engine_files, install_in
+from tasks.practice.scene import UNIT, manifest_text, seed_manifest
+from tasks.practice.vllm_scene import as_vllm
 from tests.flows.rehearsal import Rehearsal, rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
@@ -162,5 +168,35 @@ def test_a_window_of_the_environments_length_is_enough() -> None:
             assert ended.concluded is not None
             assert ended.concluded.outcome == "promoted", ended.concluded.summary
             assert {v.claim: v for v in ended.verdicts}["requests-answered"].sample < 40
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [
+        pytest.param([], "promoted", id="promoted"),
+        pytest.param([fault("accept-nothing")], "rolled-back", id="turned-back-and-the-old-engine-proven"),
+    ],
+)
+def test_a_service_goes_from_one_engine_to_another(faults: list[dict[str, Any]], outcome: str) -> None:
+    """Each side is asked, read and judged as the engine that it is."""
+
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal() as stage:
+            install_in(stage.scene.serving.files, engine_files(engine="vllm", faults=faults))
+            before = await stage.state()
+            seed = as_vllm(seed_manifest(stage.scene.specs, stage.scene.port), stage.scene.port)
+            manifest = load_manifest(manifest_text(seed, unit={"name": UNIT}), "manifest.yaml")
+            ended = await begin(stage.ports(), requests.from_manifest(stage.ports(), manifest, "rollout", "rehearsal"))
+            assert ended.plan is not None
+            assert ended.plan.previous is not None
+            assert (ended.plan.previous.engine, ended.plan.target.engine) == ("sglang", "vllm")
+            assert ended.concluded is not None
+            assert ended.concluded.outcome == outcome, ended.concluded.summary
+            if outcome == "rolled-back":
+                assert await stage.state() == before
+                assert {v.outcome for v in ended.judged["old:1"].verdicts} == {"held"}
 
     run()

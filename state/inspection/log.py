@@ -5,27 +5,18 @@ from collections.abc import Callable, Iterable, Sequence
 from state.inspection.boot import BootState
 from state.inspection.bulk import Bulk, after_lines
 from state.inspection.engines import readings
-from state.inspection.events import Ended, Event, Failed, Noticed, PidSeen
+from state.inspection.events import Event
+from state.inspection.host_lines import HostLines
 from state.inspection.incarnations import Incarnations
 from state.inspection.journal import ExportReader, looks_like_json, read_json
 from state.inspection.reading import NO_EVIDENCE, STRONG, Line, LineReader, Located, Reading
 from state.inspection.report import LogReport
-from state.inspection.services import is_service
 from state.inspection.silence import Silence, message_of
 from state.inspection.splitting import Split, Splitter
-from state.inspection.systemd import (
-    HINTS,
-    WORDS,
-    read_compose,
-    read_job,
-    read_kernel_oom,
-    read_systemd,
-    speaks_of_unit,
-    starts_anew,
-)
+from state.inspection.systemd import WORDS
 from state.inspection.taken import Taken, as_raw
 from state.inspection.text import clipped, segments
-from state.inspection.transport import NO_PREFIX, JournalRecord, Prefix, clean, is_kernel, read_prefix
+from state.inspection.transport import JournalRecord, Prefix, clean, read_prefix
 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
 _OPEN_LINES = 256
@@ -45,6 +36,7 @@ class LogReader:
         self._readings = readings(engine)
         self._evidence = dict.fromkeys((reading.name for reading in self._readings), NO_EVIDENCE)
         self._incarnations = Incarnations()
+        self._host = HostLines(self._incarnations)
         self._readers: dict[_Source, LineReader] = {}
         self._boots_of_sources: dict[tuple[int | None, str, str], BootState] = {}
         self._idents: dict[tuple[int | None, str, str], str] = {}
@@ -192,51 +184,13 @@ class LogReader:
             self._take(prefix, clean(part), whole=True)
 
     def _take(self, prefix: Prefix, text: bytes, *, whole: bool) -> None:
-        if is_kernel(prefix):
-            events = tuple(read_kernel_oom(text[:2000].decode("utf-8", "replace")))
-            self._systemd(prefix, events)
-            self._say_taken(text, events)
-            return
-        if self._is_systemd(prefix, text):
+        said = self._host.take(prefix, text, self._number)
+        if said is not None:
+            if said.alike:
+                self._say_taken(text, said.events)
             return
         for part in segments(text):
             self._take_words(prefix, part, whole=whole)
-
-    def _is_systemd(self, prefix: Prefix, text: bytes) -> bool:
-        """Whether the line was systemd's own, and if so what it said is done."""
-        head = text[:300]
-        by_ident = prefix.ident.startswith(("systemd", "("))
-        if not by_ident and not any(hint in head for hint in HINTS) and b"exited with code" not in head:
-            return False
-        words = text[:4000].decode("utf-8", "replace")
-        unit, job = speaks_of_unit(words), read_job(words)
-        if by_ident or unit or (prefix.pid is None and job):
-            events = tuple(read_systemd(words))
-            about = prefix if prefix.unit else _about(prefix, unit or (job[1] if job else None))
-            self._systemd(about, events)
-            if is_service(about.unit or "") and starts_anew(words if unit is None else words[len(unit) + 2 :]):
-                self._incarnations.started(about)
-            elif unit is None and not events:
-                self._say_taken(text, events)
-            return True
-        ended = read_compose(words) if prefix is NO_PREFIX else None
-        if ended is None:
-            return False
-        boot = self._incarnations.by_source.get(f"{ended[0]}/")
-        if boot is not None:
-            boot.apply(ended[1], self._number)
-        return True
-
-    def _systemd(self, prefix: Prefix, events: Iterable[Event]) -> None:
-        for event in events:
-            opens = (isinstance(event, Failed | Ended) and event.code is not None) or (
-                isinstance(event, Noticed) and event.opens
-            )
-            boot = self._incarnations.of_systemd(prefix, create=opens)
-            if boot is not None and isinstance(event, PidSeen):
-                self._incarnations.by_pid.setdefault(event.pid, boot)
-            elif boot is not None:
-                boot.apply(event, self._number)
 
     def _take_words(self, prefix: Prefix, words: bytes, *, whole: bool) -> None:
         """All readings follow the line; while it is unsure whose it is, the likeliest that understands it is heard."""
@@ -307,10 +261,6 @@ class LogReader:
             boot.apply(event, line)
         boot.last_line = self._number
         return boot
-
-
-def _about(prefix: Prefix, unit: str | None) -> Prefix:
-    return Prefix(prefix.ident, prefix.pid, prefix.invocation, unit, prefix.source, prefix.time)
 
 
 def read_log(lines: Iterable[bytes], engine: str = "auto") -> LogReport:

@@ -7,6 +7,7 @@ from state.engines.sglang.adjustments import adjustments
 from state.engines.sglang.arguments import read_arguments
 from state.engines.sglang.decode import read_batch
 from state.engines.sglang.failures import SIGNATURES
+from state.engines.sglang.weights import read_weights
 from state.inspection.events import (
     Adjusted,
     AlgorithmAsked,
@@ -19,8 +20,6 @@ from state.inspection.events import (
     SpeculationBuilt,
     StageEntered,
     StopAsked,
-    WeightsBegun,
-    WeightsLoaded,
 )
 from state.inspection.python_server import (
     access,
@@ -45,9 +44,6 @@ PREFIX = re.compile(
 _LOGGER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:sglang[\w.]*|root|__main__):|(?:INFO|ERROR|WARNING|CRITICAL): +"
 )
-_WEIGHT_CLASS = re.compile(r"\btype=(\w+)")
-_WEIGHT_SIZE = re.compile(r"mem usage=(-?\d+(?:\.\d+)?) ?GB")
-_DRAFT_CLASS = re.compile(r"(?:MTP|NextN|Eagle3?|DFlash\w*|DSpark\w*)$|DraftModel$|MTP")
 _CAPTURE = re.compile(r"Capture (?P<what>[\w\- ]*?)(?:\(step \d+\) )?(?:cuda|CUDA|npu|NPU|musa|cpu|CPU)[ _]graph")
 _PER_REQUEST = re.compile(r"num_tokens_per_req=(\d+)")
 _ASKED = re.compile(r"--speculative-algo(?:rithm)?[= ]+['\"]?([A-Za-z0-9_]+)")
@@ -92,7 +88,7 @@ class SglangLines:
     def __init__(self) -> None:
         self._tracebacks = Tracebacks(SIGNATURES)
         self._handlers: tuple[tuple[bytes, Callable[[str, str], Iterator[Event]]], ...] = (
-            (b"oad weight ", self._weights),
+            (b"oad weight ", read_weights),
             (b"apture ", self._capture),
             (b"llocated", self._memory),
             (b"Memory pool end", self._memory),
@@ -202,16 +198,6 @@ class SglangLines:
                 yield Failed("watchdog-timeout", quote(text))
         else:
             yield from _named(text)
-
-    @staticmethod
-    def _weights(text: str, ranks: str) -> Iterator[Event]:
-        if text.startswith("Load weight begin"):
-            yield WeightsBegun(ranks)
-        found = _WEIGHT_CLASS.search(text) if text.startswith("Load weight end") else None
-        if found:
-            size = _WEIGHT_SIZE.search(text)
-            gb = float(size[1]) if size and not size[1].startswith("-") else None
-            yield WeightsLoaded(found[1], ranks, gb, draft=_DRAFT_CLASS.search(found[1]) is not None)
 
     @staticmethod
     def _capture(text: str, ranks: str) -> Iterator[Event]:

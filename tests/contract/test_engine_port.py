@@ -19,6 +19,8 @@ from state.target import Target
 from tasks.practice.engine.install import QWEN
 from tasks.practice.scene import manifest_text, seed_manifest
 from tasks.practice.vllm_scene import as_vllm
+from tests.flows.rehearsal import rehearsal
+from tests.practice.virtual_time import in_virtual_time
 
 ENGINES = tuple(name for name in NAMES if part(name, "verification", "ENGINE"))
 HOSTS = {"serving": {"address": "llm-two.example", "user": "interlock"}}
@@ -159,3 +161,28 @@ def test_a_running_argv_gives_the_same_claims_as_its_manifest(engine: str) -> No
     found = wanted.model_copy(update={"arguments": dict(rendering.parse_arguments(wanted.argv))})
     assert found.arguments == wanted.arguments
     assert claims(engine, found) == claims(engine, wanted)
+
+
+@pytest.mark.parametrize("speculates", [pytest.param(True, id="mtp"), pytest.param(False, id="plain")])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_claim_finds_its_fact_on_a_sound_start(engine: str, speculates: bool) -> None:
+    """On the engine's stand-in: each metric that a claim names is a fact with a value."""
+
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal(engine=engine) as stage:
+            changes: dict[str, Any] = {"readiness": {"timeout": "90s"}} if speculates else {"claims": []}
+            plain = {**SPECULATION[engine], PLAIN[engine]: True}
+            ended = await stage.roll_out({} if speculates else plain, **changes)
+            assert ended.concluded is not None
+            assert ended.concluded.outcome == "promoted", ended.concluded.summary
+            assert ended.plan is not None
+            (judged,) = (one for key, one in ended.judged.items() if key == max(ended.judged))
+            known = {fact.metric for fact in judged.facts if fact.value is not None}
+            assert [claim.name for claim in ended.plan.claims if claim.metric not in known] == []
+
+    run()
+
+
+PLAIN = {"sglang": "enable_metrics", "vllm": "enforce_eager"}
+"""A switch that makes the plain configuration another than the one that runs already."""

@@ -16,7 +16,7 @@ from state.inspection.splitting import Split, Splitter
 from state.inspection.systemd import WORDS
 from state.inspection.taken import Taken, as_raw
 from state.inspection.text import clipped, segments
-from state.inspection.transport import JournalRecord, Prefix, clean, read_prefix
+from state.inspection.transport import JournalRecord, Prefix, clean, read_prefix, without_seams
 
 _HELD_BACK = "the journal held a message back (use `journalctl -o json --all`)"
 _OPEN_LINES = 256
@@ -73,7 +73,7 @@ class LogReader:
             return
         text = clean(line)
         prefix = read_prefix(text)
-        self._take(prefix, text[prefix.size :] if prefix.size else text, whole=whole)
+        self._take(prefix, without_seams(text, prefix), whole=whole)
 
     def feed_block(self, block: bytes) -> None:
         """Any number of bytes of a file, cut anywhere; `finish` takes what is left of the last line."""

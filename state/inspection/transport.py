@@ -27,6 +27,7 @@ _DMESG = re.compile(rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? ")
 _CLOCK = re.compile(rb"(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _DATE = re.compile(rb"(\d{4})-(\d\d)-(\d\d)[T ]|([A-Z][a-z]{2}) ([ \d]\d) ")
 _MONTHS = b"JanFebMarAprMayJunJulAugSepOctNovDec"
+_DOCKER_PIECE = 16_384
 _HEAD = 512
 """Bytes of a line in which a prefix can stand."""
 
@@ -82,6 +83,18 @@ def read_prefix(line: bytes) -> Prefix:
     if b"| " in head[:200] and (compose := _COMPOSE.match(head)):
         return _contained(head, compose["name"], compose.end())
     return NO_PREFIX
+
+
+def without_seams(text: bytes, prefix: Prefix) -> bytes:
+    """The words of a line. Docker stores 16 KiB at a time, and `docker logs --timestamps` stamps each piece of it."""
+    words = text[prefix.size :] if prefix.size else text
+    if prefix.ident or not prefix.size or len(words) <= _DOCKER_PIECE:
+        return words
+    parts, at = [words[:_DOCKER_PIECE]], _DOCKER_PIECE
+    while seam := _DOCKER_TIME.match(words, at):
+        at = seam.end() + _DOCKER_PIECE
+        parts.append(words[seam.end() : at])
+    return b"".join((*parts, words[at:]))
 
 
 def _contained(head: bytes, name: bytes, size: int) -> Prefix:

@@ -155,3 +155,14 @@ def test_a_live_journal_can_be_asked_at_any_line() -> None:
         reader.feed_line(line.encode())
         stages.append(reader.report().boots[0].stage)
     assert stages == ["arguments", "weights", "kv-cache", "ready"]
+
+
+def test_a_line_that_docker_stored_in_pieces_is_whole() -> None:
+    stamp = "2026-10-07T10:00:00.650000137Z "
+    line = SGLANG_ARGS.replace("model_path='/m'", "model_path='/m', chat_template='" + "x" * 40_000 + "'")
+    pieces = [line[at : at + 16_384] for at in range(0, len(line), 16_384)]
+    (boot,) = read_log([(stamp + stamp.join(pieces) + "\n").encode()]).boots
+    (plain,) = read_log([(line + "\n").encode()]).boots
+    assert len(pieces) == 3
+    assert boot.arguments == plain.arguments
+    assert boot.notices == ()

@@ -101,9 +101,10 @@ def rebinding(move: DriverMove) -> Line:
     A write to `unbind` of a device that is in use cannot be killed, not even by `timeout`, which then waits for it
     (Linux 6.1): what is ended after MOVE_TIMEOUT_S is only the wait for the unit. Every write to a device whose unbind
     is stuck would wait too, and as long as the unit is there, no second one of its name starts. The line may fail: what
-    counts is the link read back.
+    counts is the link read back. Of a unit whose description is a script of many lines the journal has no start.
     """
-    unit = (f"--unit={rebind_unit(move.address)}", "--property=Type=oneshot", "--collect", "--quiet")
+    unit = (f"--unit={rebind_unit(move.address)}", f"--description=A move of {move.address} by interlock")
+    unit += ("--property=Type=oneshot", "--collect", "--quiet")
     script = render_sequence(writes(move))
     return may("timeout", str(MOVE_TIMEOUT_S), "systemd-run", *unit, "--", "/bin/sh", "-c", script)
 

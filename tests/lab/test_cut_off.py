@@ -20,6 +20,7 @@ from state.store.port import RecordedEvent
 from tasks.hosts.ssh_options import KEEPALIVE_S
 from tasks.lab import lab, wire
 from tasks.lab.record import LabHost
+from tasks.lab.vm_record import VmHost
 from tasks.practice.scene import UNIT
 from tests.flows.test_rollout_endings import fault
 from tests.lab.contained import Stage, prepare, stage
@@ -80,6 +81,7 @@ STEPS = [
     "do:4:start-service",
     "await-readiness:new",
     "verify:new:1",
+    "conclude:promoted",
 ]
 
 
@@ -87,11 +89,11 @@ STEPS = [
 class Cut:
     """`after_s` the intent is recorded the wire is cut, and mended once the connection has been given up if need be."""
 
-    cut: Callable[[LabHost], object]
+    cut: Callable[[Any], object]
     after_s: float = 0.0
     lasts_s: float | None = None
 
-    async def go_on(self, host: LabHost) -> None:
+    async def go_on(self, host: LabHost | VmHost) -> None:
         if self.after_s:
             await asyncio.sleep(self.after_s)
             self.cut(host)
@@ -148,7 +150,11 @@ def attempts(events: list[RecordedEvent], action: str) -> int:
 
 async def runs(made: Stage) -> dict[str, int]:
     """Transient service -> how often systemd has started it, as systemd's own records say."""
-    text = await made.run("journalctl", "--no-pager", "--output=json", "_PID=1", "JOB_TYPE=start")
+    return started(await made.run("journalctl", "--no-pager", "--output=json", "_PID=1", "JOB_TYPE=start"))
+
+
+def started(text: str) -> dict[str, int]:
+    """The same of systemd's records about starts, as JSON lines."""
     records: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     steps = [r for r in records if r["UNIT"].startswith("interlock-") and r["UNIT"].endswith(".service")]
     names = [r["UNIT"] for r in steps if r.get("JOB_RESULT") == "done"]

@@ -6,6 +6,7 @@ The hypervisor is a virtual machine, the service runs on a practice host: two ho
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,23 +17,25 @@ from state.errors import ArgvFailed, Refused, StepFailed
 from state.narrative import narrate
 from state.rollout import Rollout
 from state.steps import DriverMove, RebindGpus
+from state.store.port import RecordedEvent
 from tasks import rebind
 from tasks.argv import WRITE_VALUE, quarantine, rebind_unit
 from tasks.hosts.port import Argv
 from tasks.hosts.ssh import SshHost
 from tasks.iommu import switch_domain
-from tasks.lab import vm_lab
+from tasks.lab import vm_lab, wire
 from tasks.lab.vm import BRIDGE, MIXED, PAIR, SINGLES, UNRELATED
 from tasks.lab.vm_record import VmHost
 from tasks.mark import mark
 from tasks.script import render_sequence
 from tasks.sequence import Fence
 from tasks.timer import rebinding
+from tests.lab.test_cut_off import CUTS, Cut, started
 from tests.lab.virtual import Machine, paired
 from tests.practice.kernel_refusals import REFUSALS
 
 pytestmark = pytest.mark.lab
-ONE, TWO, THREE = SINGLES
+ONE, TWO, THREE, FOUR = SINGLES
 FENCE = Fence("practice", 7)
 
 
@@ -60,18 +63,79 @@ def end(rollout: Rollout) -> tuple[str, str]:
     return rollout.concluded.outcome, rollout.concluded.summary
 
 
-async def test_two_devices_go_to_a_guest_and_come_back(machine: Machine, tmp_path: Path) -> None:
+async def test_two_devices_go_to_a_guest_and_two_come_back_in_one_rollout(machine: Machine, tmp_path: Path) -> None:
+    """Nothing is written that would make the map outlive a reboot: that is a choice of the hypervisor's operator."""
+    await machine.root("touch", "/root/before")
     async with paired(machine, tmp_path) as pair:
-        ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE, TWO], "e1000e": [THREE]})
+        ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE, TWO], "e1000e": [THREE, FOUR]})
         assert end(ended)[0] == "promoted", end(ended)
-        assert await machine.drivers(*SINGLES) == ["vfio-pci", "vfio-pci", "e1000e"]
+        assert await machine.drivers(*SINGLES) == ["vfio-pci", "vfio-pci", "e1000e", "e1000e"]
         assert facts["before"] == {ONE: {"driver": "e1000e"}, TWO: {"driver": "e1000e"}}
         assert facts["after"] == {ONE: {"driver": "vfio-pci"}, TWO: {"driver": "vfio-pci"}}
-        ended, (facts,) = await pair.roll_out({"e1000e": [ONE, TWO, THREE]})
+        ended, (facts,) = await pair.roll_out({"vfio-pci": [THREE, FOUR], "e1000e": [ONE, TWO]})
         assert end(ended)[0] == "promoted", end(ended)
-        assert await machine.drivers(*SINGLES) == ["e1000e"] * 3
+        assert await machine.drivers(*SINGLES) == ["e1000e", "e1000e", "vfio-pci", "vfio-pci"]
+        assert {address: told["driver"] for address, told in facts["before"].items()} == {
+            ONE: "vfio-pci", TWO: "vfio-pci", THREE: "e1000e", FOUR: "e1000e"
+        }  # fmt: skip
+        assert {address: told["driver"] for address, told in facts["after"].items()} == {
+            ONE: "e1000e", TWO: "e1000e", THREE: "vfio-pci", FOUR: "vfio-pci"
+        }  # fmt: skip
         assert [line for line in facts["kernel"] if f"e1000e {ONE}" in line]
         assert await pair.serves()
+    boot = ("/etc", "/usr/lib/udev", "/usr/lib/modprobe.d", "/usr/lib/modules-load.d")
+    assert await machine.root("find", *boot, "-newer", "/root/before", "-type", "f") == ""
+
+
+REBIND = "do:4:rebind-gpus"
+CUT_STEPS = ["do:2:arm-timer", REBIND, "conclude:promoted"]
+
+
+async def cut_while_it_moves(machine: Machine, cut: Cut) -> None:
+    """Once systemd says that the first function's move begins."""
+    words = ("journalctl", "--follow", "--lines=0", "--output=cat", "_PID=1", f"UNIT={rebind_unit(ONE)}")
+    async with asyncio.timeout(90), machine.backdoor.follow(Argv(words)) as lines:
+        async for _ in lines:
+            break
+    cut.cut(machine.known)
+    await replace(cut, after_s=0.0).go_on(machine.known)
+
+
+@pytest.mark.parametrize("cut", CUTS[:2])
+async def test_a_rebinding_during_which_the_wire_is_cut_is_not_done_twice(
+    machine: Machine, tmp_path: Path, cut: Cut
+) -> None:
+    """So are the arming of the hypervisor's own timer and its disarming, in one rollout."""
+    left = list(CUT_STEPS)
+    attempts: list[str] = []
+    begun = await machine.root("journalctl", "--lines=0", "--show-cursor", "--quiet")
+    cursor = begun.partition("-- cursor: ")[2].strip()
+    async with paired(machine, tmp_path) as pair, asyncio.TaskGroup() as cuts:
+
+        def watch(_: Rollout, event: RecordedEvent) -> None:
+            if event.type != "action-started":
+                return
+            attempts.append(step := event.data["action"])
+            if step in left:
+                left.remove(step)
+                if not cut.after_s:
+                    cut.cut(machine.known)
+                midway = cut.after_s and step == REBIND
+                cuts.create_task(cut_while_it_moves(machine, cut) if midway else cut.go_on(machine.known))
+
+        try:
+            ended, _ = await pair.roll_out({"vfio-pci": [ONE, TWO]}, watch)
+        finally:
+            wire.mend(machine.known)
+    assert end(ended)[0] == "promoted", end(ended)
+    assert left == []
+    assert attempts.count(REBIND) > 1 or not cut.after_s  # else nothing had been asked when the wire fell silent
+    assert await machine.drivers(ONE, TWO) == ["vfio-pci", "vfio-pci"]
+    said = ("journalctl", "--no-pager", "--output=json", f"--after-cursor={cursor}", "_PID=1", "JOB_TYPE=start")
+    ran = started(await machine.root(*said))
+    assert {name: count for name, count in ran.items() if count != 1} == {}
+    assert {rebind_unit(ONE), rebind_unit(TWO)} <= ran.keys()
+    assert (await machine.root("systemctl", "list-units", "--all", "--plain", "--no-legend", "interlock-*")) == ""
 
 
 async def test_a_third_device_that_is_held_takes_the_set_back(machine: Machine, tmp_path: Path) -> None:
@@ -84,7 +148,7 @@ async def test_a_third_device_that_is_held_takes_the_set_back(machine: Machine, 
         assert outcome == "rolled-back", summary
         assert re.search(rf"{THREE}: PID \d+ holds /dev/vfio/{group} \(\S*python3 /root/hold\.py {THREE}", summary)
         assert f"moved back: {TWO}, {ONE}" in summary
-        assert await machine.drivers(*SINGLES) == ["e1000e", "e1000e", "vfio-pci"]
+        assert await machine.drivers(*SINGLES) == ["e1000e", "e1000e", "vfio-pci", "e1000e"]
         assert await pair.serves()
 
 

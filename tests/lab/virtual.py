@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,12 +118,20 @@ class Pair:
     machine: Machine
     folder: Path
 
-    async def roll_out(self, drivers: Mapping[str, Sequence[str]]) -> tuple[Rollout, list[Mapping[str, Any]]]:
+    async def roll_out(
+        self, drivers: Mapping[str, Sequence[str]], watch: Callable[[Rollout, RecordedEvent], None] | None = None
+    ) -> tuple[Rollout, list[Mapping[str, Any]]]:
         """A rollout that wants this map; its end, and the facts of its rebinding steps."""
         gpus = {"host": "hypervisor", "drivers": {"nvidia": None, "vfio-pci": None, **drivers}}
         manifest = load_manifest(self.scene.manifest(gpus=gpus, policy={"timer": "300s"}), "manifest.yaml")
         events: list[RecordedEvent] = []
-        async with self.ports(Watch(recorded=lambda _, event: events.append(event))) as ports:
+
+        def recorded(rollout: Rollout, event: RecordedEvent) -> None:
+            events.append(event)
+            if watch is not None:
+                watch(rollout, event)
+
+        async with self.ports(Watch(recorded=recorded)) as ports:
             ended = await begin(ports, requests.from_manifest(ports, manifest, "rollout", "practice"))
         return ended, [e.data["facts"] for e in events if "after" in e.data.get("facts", {})]
 

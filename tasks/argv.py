@@ -177,9 +177,13 @@ def journal_end() -> Argv:
 
 
 def journal(unit: str, *, after: str = "", follow: bool = False, invocation: str = "") -> Argv:
-    """A unit's records as JSON, one a line, long fields included (`--all`), systemd's own about it among them."""
+    """A unit's records as JSON, one a line, long fields included (`--all`), systemd's own about it among them.
+
+    The record at the cursor `after` is among them if it is of the unit: with a unit or another match, `--after-cursor`
+    leaves out the first record that fits, whichever that is (journalctl 252).
+    """
     words = ["journalctl", "--output=json", "--all", "--no-pager"]
-    words.append(f"--after-cursor={after}" if after else f"--lines={NEWEST}")
+    words.append(f"--cursor={after}" if after else f"--lines={NEWEST}")
     if follow:
         words.append("--follow")
     words += [f"_SYSTEMD_INVOCATION_ID={invocation}"] if invocation else [f"--unit={unit}"]
@@ -187,8 +191,9 @@ def journal(unit: str, *, after: str = "", follow: bool = False, invocation: str
 
 
 def kernel_log(*, after: str = "") -> Argv:
+    """The record at the cursor `after` is among them if it is the kernel's, for the reason that `journal` has."""
     words = ["journalctl", "--dmesg", "--output=short-iso", "--no-pager"]
-    return Argv((*words, f"--after-cursor={after}") if after else tuple(words), root=True)
+    return Argv((*words, f"--cursor={after}") if after else tuple(words), root=True)
 
 
 def holders(patterns: Sequence[str]) -> Argv:

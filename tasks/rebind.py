@@ -10,6 +10,7 @@ from state.steps import NATIVE, VFIO, DriverMove, RebindGpus
 from tasks.argv import driver_link, journal_end, kernel_log, nvidia_identities
 from tasks.holders import holders_of
 from tasks.hosts.port import Host
+from tasks.kernel_ring import RING, newest, since
 from tasks.properties import cursor_of
 from tasks.quarantine import is_stuck, quarantine_device, quarantined
 from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
@@ -25,12 +26,14 @@ Map = Mapping[str, Mapping[str, str | None]]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What every part of the transaction needs; `cursor` is where the host's journal ended before it."""
+    """What every part of the transaction needs; before it the host's journal ended at `cursor`, and the kernel's ring
+    buffer with the line `newest`."""
 
     host: Host
     fence: Fence
     key: str
     cursor: str
+    newest: str
 
     def unit_key(self, move: DriverMove, way: Literal["move", "back"]) -> str:
         return f"{self.key}:{way}:{move.address}"
@@ -53,8 +56,8 @@ async def rebind(
         raise UnbindStuck(host.name, stuck, fence.rollout)
     todo = [move for move in todo if move.address not in kept_out]
     await _refuse_holders(host, todo)
-    (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
-    work = _Work(host, fence, key, cursor_of(end.text))
+    end, ring = await host.run_all([journal_end(), RING], timeout_s=READ_TIMEOUT_S)
+    work = _Work(host, fence, key, cursor_of(end.text), newest(ring.text))
     moved = await (_all_or_none(work, todo) if direction == "do" else _as_many_as_can_be(work, todo))
     await forget_units(host, [fence.unit(work.unit_key(move, "move")) for move in moved])
     return {
@@ -179,6 +182,10 @@ def _is_on(driver: str | None, wanted: str | None, move: DriverMove) -> bool:
 
 
 async def _kernel_says(work: _Work, moves: Sequence[DriverMove]) -> list[str]:
-    (log,) = await work.host.run_all([kernel_log(after=work.cursor)], timeout_s=READ_TIMEOUT_S)
+    """From the journal, or from the ring buffer where journald waits with a stuck unbind."""
+    argvs = [kernel_log(after=work.cursor), RING]
+    log, ring = await work.host.run_all(argvs, timeout_s=READ_TIMEOUT_S)
     addresses = [move.address for move in moves]
-    return [line for line in log.text.splitlines() if any(address in line for address in addresses)][-KEPT_LINES:]
+    told = (log.text.splitlines(), since(ring.text, work.newest))
+    journal, buffer = ([line for line in lines if any(a in line for a in addresses)] for lines in told)
+    return (journal if len(journal) >= len(buffer) else buffer)[-KEPT_LINES:]

@@ -74,7 +74,7 @@ class PracticeMachine:
         self.strangers: dict[int, Stranger] = {}
         self.users, self.groups = set(USERS), {*USERS, "systemd-journal"}
         self._sessions = Sessions(self.faults)
-        self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders)
+        self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders, self.journal.stalled)
         self.pci.add(functions)
         if inside:
             inside.guests.append(self)

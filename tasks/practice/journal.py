@@ -3,7 +3,8 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tasks.practice.clock import Clock
@@ -73,9 +74,26 @@ class Journal:
         self._seqnum_id = uuid.uuid4().hex
         self.boot_id = uuid.uuid4().hex
         self.records: list[Record] = []
+        self.ring: list[str] = []
+        self._stalls, self._backlog = 0, list[Mapping[str, str | bytes]]()
         self._grown = asyncio.Event()
 
-    def append(self, fields: Mapping[str, str | bytes]) -> Record:
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """journald waits for the kernel: it writes down afterwards what has been said meanwhile."""
+        self._stalls += 1
+        try:
+            yield
+        finally:
+            self._stalls -= 1
+            backlog, self._backlog = self._backlog, []
+            for fields in backlog:
+                self.append(fields)
+
+    def append(self, fields: Mapping[str, str | bytes]) -> None:
+        if self._stalls:
+            self._backlog.append(fields)
+            return
         seq, real, mono = len(self.records) + 1, self._clock.realtime_us(), self._clock.monotonic_us()
         check = seq * 0x9E3779B97F4A7C15 % 2**64
         cursor = f"s={self._seqnum_id};i={seq:x};b={self.boot_id};m={mono:x};t={real:x};x={check:x}"
@@ -84,7 +102,6 @@ class Journal:
         record = Record(seq, cursor, real, mono, self.boot_id, raw)
         self.records.append(record)
         self._grown.set()
-        return record
 
     def printer(self, unit: str, invocation: Callable[[], str], identifier: str) -> EmitAs:
         """What takes the lines of one command that a unit runs, and of all that it leaves behind: systemd makes a
@@ -132,6 +149,7 @@ class Journal:
         )
 
     def kernel(self, message: str, *, priority: int = 4) -> None:
+        self.ring.append(f"[{self._clock.monotonic_us() / 1e6:12.6f}] {message}")
         self.append(
             {
                 "PRIORITY": str(priority),
@@ -169,6 +187,7 @@ class Journal:
 
     def rebooted(self) -> None:
         self.boot_id = uuid.uuid4().hex
+        self.ring.clear()
 
 
 def matches_of(words: Iterable[str]) -> dict[str, frozenset[bytes]]:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from tasks.practice.files import refusal
@@ -65,9 +66,13 @@ def bridge(address: str, group: int) -> Function:
     return Function(address, group, "0x060400", "0x1022", "0x1483", native="pcieport", driver="pcieport")
 
 
+BLOCKED = "vfio-pci {address}: No device request channel registered, blocked until released by user"
+
+
 @dataclass(slots=True)
 class PciBus:
-    """The bus. `holders` says who has a function open; `kernel` takes lines of the kernel log.
+    """The bus. `holders` says who has a function open; `kernel` takes lines of the kernel log; in `stalled` journald
+    waits.
 
     Injected: `refuse_probe[(address, driver)]` are the kernel's lines for a probe that fails; addresses in
     `stuck_unbind` never come off their driver; `group_types` are the IOMMU domain types.
@@ -75,6 +80,7 @@ class PciBus:
 
     kernel: Callable[[str], None]
     holders: Callable[[str], Sequence[int]]
+    stalled: Callable[[], AbstractContextManager[None]] = nullcontext
     functions: dict[str, Function] = field(default_factory=dict)
     group_types: dict[int, str] = field(default_factory=dict)
     drivers: list[str] = field(default_factory=lambda: [NVIDIA, VFIO, "snd_hda_intel", "pcieport"])
@@ -159,9 +165,13 @@ class PciBus:
         """Take a function off its driver as soon as nobody holds it; without an end if somebody always does."""
         pause = _FIRST_LOOK_S
         function.leaving = True  # the link goes first, whether or not the driver can be made to let go
-        while function.address in self.stuck_unbind or self.holders(function.address):
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LAST_LOOK_S)
+        held = function.driver == VFIO and self.holders(function.address)
+        with self.stalled() if held else nullcontext():  # the line names a device that nobody can look at until then
+            if held:
+                self.kernel(BLOCKED.format(address=function.address))
+            while function.address in self.stuck_unbind or self.holders(function.address):
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _LAST_LOOK_S)
         function.driver, function.leaving = None, False
         if function.address in self.probes:
             self.probes.remove(function.address)

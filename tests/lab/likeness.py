@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tasks.argv import UNIT_PROPERTIES
+from tasks.argv import UNIT_PROPERTIES, journal_end
 from tasks.hosts.port import Completed
 from tasks.lab import container
 from tasks.lab.record import LabHost
 from tasks.practice.host import PracticeMachine
+from tasks.properties import cursor_of
 
 PROGRAM = """#!{python}
 import os, signal, sys, time
@@ -50,7 +51,8 @@ class Machine:
 class Scene:
     """Files that there are, words that are said one after the other.
 
-    `until:A=b` waits for a property of UNIT, `said:text` for a line of its journal; `append:PATH|text` adds to a file.
+    `until:A=b` waits for a property of UNIT, `said:text` for a line of its journal; `append:PATH|text` adds to a file;
+    `cursor` notes the journal's end, which `CURSOR` stands for in later words.
     `in_any_order`: a forked child and systemd write to the journal at the same time. `wanted`: UNIT is linked to a
     target, which keeps it loaded while it is down.
     """
@@ -133,17 +135,19 @@ async def transcript(machine: Machine, scene: Scene) -> list[str]:
     if scene.wanted and f"/etc/systemd/system/{UNIT}" in scene.files:
         machine.want()
     await machine.run(("systemctl", "daemon-reload"))
-    answers = []
-    for words in scene.words:
+    answers, end = [], ""
+    for words in (word.replace("CURSOR", end) for word in scene.words):
         if words.startswith("until:"):
             await _until(machine, words.removeprefix("until:"))
         elif words.startswith("said:"):
             await _said(machine, words.removeprefix("said:"))
+        elif words == "cursor":
+            end = cursor_of((await machine.run(journal_end().words)).text)
         elif words.startswith("append:"):
             path, _, text = words.removeprefix("append:").partition("|")
             machine.put(path, scene.files[path] + text, 0o644)
         else:
-            told = _told(words, await machine.run(_split(words)))
+            told = _told(words.replace(end or "CURSOR", "CURSOR"), await machine.run(_split(words)))
             answers += [told[0], *sorted(told[1:])] if scene.in_any_order else told
     return answers
 

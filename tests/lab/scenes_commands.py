@@ -2,12 +2,17 @@
 
 import pytest
 
-from tests.lab.likeness import ENDED, FILE, PATH, SHOWN, UNIT, Scene, unit
+from tests.lab.likeness import BEGUN, ENDED, FILE, PATH, SHOWN, UNIT, Scene, unit
 
 ONESHOT = "systemd-run --quiet --unit=app --description=Step --property=Type=oneshot --property=RemainAfterExit=yes"
 STEP = f"{SHOWN}app.service"
 SLICE = "systemctl show --property=Slice,ControlGroup -- "
 WHAT = "systemctl show --property=Description,ActiveState,SubState,ExecMainStatus -- "
+READS = tuple(
+    f"journalctl --no-pager --output=cat {option}=CURSOR{match}"
+    for option in ("--cursor", "--after-cursor")
+    for match in ("", f" --unit={UNIT}", f" --unit={UNIT} _PID=1")
+)
 LATER = "systemctl show --property=LoadState,ActiveState,SubState,Result -- "
 
 COMMANDS = [
@@ -149,6 +154,14 @@ COMMANDS = [
         ),
         id="a-timer",
     ),
+    *(
+        pytest.param(Scene((*BEGUN, *before, "cursor", f"systemctl stop {UNIT}", *READS), unit()), id=name)
+        for name, before in {
+            "after-a-cursor-at-the-units-own-record": (),
+            "after-a-cursor-at-anothers": ("systemd-run --quiet --unit=other --wait -- true",),
+        }.items()
+    ),
+    pytest.param(Scene((*BEGUN, "cursor", *READS), unit()), id="after-a-cursor-with-nothing-since"),
     pytest.param(Scene((f"systemd-analyze verify {FILE}",), unit()), id="a-unit-that-verifies"),
     pytest.param(
         Scene((f"systemd-analyze verify {FILE}",), unit("", "ExecStartPre=/no/such\nKillMode=perhaps\nNonsense=1\n")),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tasks.practice.host import PracticeMachine
+from tasks.properties import cursor_of
 from tests.practice.session import Session, acting
 from tests.practice.virtual_time import in_virtual_time
 
@@ -109,14 +110,34 @@ async def test_after_a_cursor_only_what_came_later() -> None:
     run = session(lives_s=1.0)
     await run("systemctl", "start", "app.service")
     end = await run("journalctl", "--no-pager", "--lines=0", "--show-cursor")
-    assert end.text.startswith("-- cursor: s=")
-    cursor = end.text.removeprefix("-- cursor: ").strip()
+    assert end.text.startswith("-- No entries --\n-- cursor: s=")
+    cursor = cursor_of(end.text)
     await asyncio.sleep(2)
     later = await run("journalctl", "-o", "cat", f"--after-cursor={cursor}")
     assert later.text == "app.service: Deactivated successfully.\n"
     last = (await run("journalctl", "-n", "1", "-o", "json")).text
     nothing = await run("journalctl", "-o", "cat", f"--after-cursor={json.loads(last)['__CURSOR']}")
-    assert nothing.text == "-- No entries --\n"
+    assert nothing.text == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        pytest.param("--cursor", ["Stopping app.service - App...", "Stopped"], id="from-a-cursor-on-nothing-is-lost"),
+        pytest.param("--after-cursor", ["Stopped"], id="after-a-cursor-the-first-that-fits-is-left-out"),
+    ],
+)
+@in_virtual_time
+async def test_a_cursor_at_a_record_that_does_not_fit(option: str, expected: list[str]) -> None:
+    run = session()
+    await run("systemctl", "start", "app.service")
+    run.machine.kernel("somebody else's record")
+    cursor = cursor_of((await run("journalctl", "--no-pager", "--lines=0", "--show-cursor")).text)
+    await run("systemctl", "stop", "app.service")
+    words = ("journalctl", "-o", "cat", f"{option}={cursor}", "--unit=app.service", "JOB_TYPE=stop")
+    found = (await run(*words)).text.splitlines()
+    assert len(found) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
 
 
 @in_virtual_time

@@ -8,6 +8,7 @@ from tasks.argv import WRITE_VALUE, holders
 from tasks.hosts.port import Completed
 from tasks.practice.host import PracticeMachine
 from tasks.practice.pci import audio, bridge, gpu
+from tasks.properties import cursor_of
 from tests.practice.kernel_refusals import REFUSALS
 from tests.practice.session import Session, acting
 from tests.practice.virtual_time import in_virtual_time
@@ -137,9 +138,7 @@ async def test_a_failed_probe_is_told_by_the_kernel_log_alone() -> None:
     run.machine.pci.refuse_probe[ONE, "nvidia"] = ["NVRM: GPU {address}: RmInitAdapter failed! (0x62:0x65:2018)"]
     await move(run, ONE, "nvidia", "vfio-pci")
     run.machine.kernel("vfio-pci: a line before")
-    cursor = (
-        (await run("journalctl", "--no-pager", "--lines=0", "--show-cursor")).text.removeprefix("-- cursor: ").strip()
-    )
+    cursor = cursor_of((await run("journalctl", "--no-pager", "--lines=0", "--show-cursor")).text)
     await move(run, ONE, "vfio-pci", "nvidia")
     assert await driver(run, ONE) == ""
     log = await run("journalctl", "--dmesg", "--output=cat", "--no-pager", f"--after-cursor={cursor}")

@@ -145,6 +145,28 @@ async def test_a_stuck_unbind_is_left_behind_and_its_device_quarantined() -> Non
 
 
 @in_virtual_time
+async def test_what_the_kernel_says_of_a_stuck_unbind_is_read_past_journald(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line names the device, and journald waits for that with it (seen on Linux 6.1)."""
+
+    async def nobody(*_: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(rebind, "holders_of", nobody)  # the holder comes after the look for holders
+    machine, host = await prepared()
+    moved_to(machine, "vfio-pci", TWO)
+    guest = machine.add_stranger("qemu-system-x86_64", devices=["/dev/vfio/13"])
+    says = f"vfio-pci {TWO}: No device request channel registered, blocked until released by user"
+    with pytest.raises(StepFailed, match=rf"{TWO} .*{says}"):
+        await rebind.rebind(host, step(TWO, before="vfio-pci", after="nvidia"), FENCE, "do:1:rebind")
+    assert says.encode() in machine.files.read(quarantine(TWO))
+    assert not [record for record in machine.journal.records if "blocked" in record.text("MESSAGE")]
+    machine.signal(guest, 9)
+    await asyncio.sleep(5)
+    assert [record for record in machine.journal.records if record.text("MESSAGE") == says]
+    await machine.aclose()
+
+
+@in_virtual_time
 async def test_a_groups_other_function_goes_along_and_its_bridge_stays() -> None:
     machine, host = await prepared()
     unit = ObservedUnit(name="u", load_state="loaded", active_state="active")

@@ -21,6 +21,7 @@ _LONG = [
     "unit=",
     "since=",
     "until=",
+    "cursor=",
     "after-cursor=",
     "show-cursor",
     "dmesg",
@@ -52,6 +53,11 @@ class _Wish:
     show_cursor: bool
     quiet: bool
     newest_first: bool
+    skip: int
+
+    def chosen(self, journal: Journal) -> list[Record]:
+        """`skip`: after a cursor the first record that fits is left out, whether or not it is the cursor's own."""
+        return _last(journal.select(self.query)[self.skip :], self.lines)
 
     def printed(self, record: Record) -> bytes:
         return self.form(record, self.everything)
@@ -62,9 +68,9 @@ async def journalctl(call: Call) -> Completed:
         wish = _wish(call)
     except Unusable as error:
         return Completed(1, b"", f"{error}\n".encode())
-    records = _last(call.machine.journal.select(wish.query), wish.lines)
+    records = wish.chosen(call.machine.journal)
     out = b"".join(wish.printed(record) for record in (reversed(records) if wish.newest_first else records))
-    if not records and not wish.quiet and wish.lines != 0:
+    if not records and not wish.quiet:
         out += b"-- No entries --\n"
     journal = call.machine.journal
     if wish.show_cursor and journal.records:
@@ -84,7 +90,7 @@ def follow(call: Call) -> AsyncGenerator[bytes, None]:
 
 async def _following(journal: Journal, wish: _Wish) -> AsyncGenerator[bytes, None]:
     start = len(journal.records)
-    for record in _last(journal.select(wish.query), wish.lines):
+    for record in wish.chosen(journal):
         yield wish.printed(record).removesuffix(b"\n")
     async with aclosing(journal.follow(wish.query, start)) as records:
         async for record in records:
@@ -104,8 +110,9 @@ def _wish(call: Call) -> _Wish:
         "all" in named,
         _lines(named),
         "show-cursor" in named,
-        "quiet" in named,
+        "quiet" in named or not output.startswith("short"),  # only the forms for people say that there is nothing
         "reverse" in named,
+        1 if "after-cursor" in named else 0,
     )
 
 
@@ -117,7 +124,8 @@ def _query(journal: Journal, named: dict[str, str], operands: list[str], units: 
     if "identifier" in named:
         matches["SYSLOG_IDENTIFIER"] = frozenset({named["identifier"].encode()})
     try:
-        after = journal.find(named["after-cursor"]) if "after-cursor" in named else 0
+        cursor = named.get("after-cursor", named.get("cursor"))
+        after = journal.find(cursor) - 1 if cursor else 0
     except (ValueError, KeyError) as error:
         raise Unusable("Failed to seek to cursor: Invalid argument") from error
     return Query(
@@ -134,7 +142,7 @@ def _query(journal: Journal, named: dict[str, str], operands: list[str], units: 
 def _lines(named: dict[str, str]) -> int | None:
     if "lines" in named:
         return None if named["lines"] in ("all", "+all") else int(named["lines"])
-    return 10 if "follow" in named and not {"no-tail", "since", "after-cursor"} & named.keys() else None
+    return 10 if "follow" in named and not {"no-tail", "since", "cursor", "after-cursor"} & named.keys() else None
 
 
 def _last(records: list[Record], lines: int | None) -> list[Record]:

@@ -36,6 +36,13 @@ async def date(call: Call) -> Completed:
     return ok(table[form]) if form in table else ok(call.machine.clock.now().strftime("%a %b %e %H:%M:%S UTC %Y\n"))
 
 
+async def dmesg(call: Call) -> Completed:
+    """Debian restricts it to root (kernel.dmesg_restrict)."""
+    if not call.root:
+        return said(call, "read kernel buffer failed: Operation not permitted")
+    return ok("".join(f"{line}\n" for line in call.machine.journal.ring))
+
+
 async def uname(call: Call) -> Completed:
     return ok(f"{call.machine.kernel_release}\n" if call.words[1:] == ("-r",) else "Linux\n")
 
@@ -68,6 +75,7 @@ PROGRAMS: Table = {
     "false": false,
     "id": identity,
     "date": date,
+    "dmesg": dmesg,
     "uname": uname,
     "hostname": hostname,
     "echo": echo,

@@ -6,11 +6,13 @@ Also `python -m deployments.inspect`, which starts without the rest of the produ
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+from deployments.inspect_ahead import BLOCK, feed_file, is_file
+from deployments.inspect_input import DAMAGED, Empty, Unreadable, opened, read_blocks, read_whole
 from state.inspection.answer import is_answer, read_answer
 from state.inspection.engines import READINGS
 from state.inspection.kernel import KernelReader
@@ -24,7 +26,6 @@ from state.inspection.unit import read_unit
 
 READ, UNUSABLE, UNRECOGNISED = 0, 2, 3
 ENGINES = ("auto", *(reading.name for reading in READINGS))
-_BLOCK = 1 << 20
 
 
 def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
@@ -36,8 +37,14 @@ def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
     try:
         report = _read(file, kind, engine)
     except OSError as error:
-        print(f"error: cannot read {file}: {error.strerror or error}", file=sys.stderr)
-        return UNUSABLE
+        return _cannot_read(file, error.strerror or str(error))
+    except Unreadable as error:
+        return _cannot_read(file, str(error))
+    except DAMAGED:
+        return _cannot_read(file, "its compressed data is damaged or ends early; zcat, bzcat or xzcat give what is there")
+    except Empty:
+        print(f"error: {file} is empty", file=sys.stderr)
+        return UNRECOGNISED
     if report is None:
         print(f"error: nothing in {file} was recognised", file=sys.stderr)
         return UNRECOGNISED
@@ -50,8 +57,14 @@ def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
     return READ
 
 
+def _cannot_read(file: str, why: str) -> int:
+    print(f"error: cannot read {file}: {why}", file=sys.stderr)
+    return UNUSABLE
+
+
 def _read(file: str, kind: str, engine: str) -> Report | None:
-    with nullcontext(sys.stdin.buffer) if file == "-" else closing(Path(file).open("rb")) as stream:
+    with nullcontext(sys.stdin.buffer) if file == "-" else closing(Path(file).open("rb")) as raw:
+        stream = opened(raw, file)
         head = _head(stream)
         chosen = kind_of(head) if kind == "auto" else kind
         name = None if file == "-" else Path(file).name
@@ -59,7 +72,7 @@ def _read(file: str, kind: str, engine: str) -> Report | None:
             return _read_log(head, stream, engine)
         if chosen == "kernel":
             return _read_kernel(head, stream, sure=kind == "kernel")
-        return _read_whole(chosen, head + stream.read(), name, engine, sure=kind != "auto")
+        return _read_whole(chosen, read_whole(head, stream, chosen), name, engine, sure=kind != "auto")
 
 
 def _head(stream: IO[bytes]) -> bytes:
@@ -70,16 +83,12 @@ def _head(stream: IO[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _blocks(head: bytes, stream: IO[bytes]) -> Iterator[bytes]:
-    """Blocks that end with a line, unless the line is very long."""
-    yield head
-    while block := stream.read(_BLOCK):
-        yield block + stream.readline(_BLOCK)
-
-
 def _read_log(head: bytes, stream: IO[bytes], engine: str) -> Report | None:
     reader = LogReader(engine)
-    for block in _blocks(head, stream):
+    reader.feed_block(head + stream.readline(BLOCK))
+    if is_file(stream):
+        stream.seek(feed_file(reader, stream.fileno(), stream.tell()))
+    for block in read_blocks(stream.read(BLOCK), stream, BLOCK):
         reader.feed_block(block)
     reader.finish()
     report = reader.report()
@@ -88,7 +97,7 @@ def _read_log(head: bytes, stream: IO[bytes], engine: str) -> Report | None:
 
 def _read_kernel(head: bytes, stream: IO[bytes], *, sure: bool) -> Report | None:
     reader, rest = KernelReader(), b""
-    for block in _blocks(head, stream):
+    for block in read_blocks(head, stream, BLOCK):
         *lines, rest = (rest + block).split(b"\n")
         for line in lines:
             reader.feed_line(line)

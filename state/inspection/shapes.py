@@ -191,7 +191,7 @@ class Shapes:
 
     @property
     def outdated(self) -> bool:
-        """Whether a new pattern is worth its price: shapes have been learned, and many lines read, since the last one."""
+        """Whether a new pattern is worth its price: shapes were learned, and many lines read, since the last one."""
         return self._dirty and self._missed >= _MISSES
 
     def compiled(self) -> Splitter | None:

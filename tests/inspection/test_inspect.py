@@ -1,9 +1,13 @@
 # ruff: noqa: E501  # lines of logs and their patterns are shown whole
 """The command: kinds told by themselves, exit statuses, JSON and the page, and no secret in either."""
 
+import bz2
+import gzip
 import json
+import lzma
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +52,82 @@ def test_the_kind_is_told_by_the_content(
     page = capsys.readouterr().out
     assert page.strip()
     assert "sk-demo" not in page + json.dumps(printed)
+
+
+@pytest.mark.parametrize(
+    "compress",
+    [
+        pytest.param(gzip.compress, id="gzip"),
+        pytest.param(bz2.compress, id="bzip2"),
+        pytest.param(lzma.compress, id="xz"),
+    ],
+)
+def test_a_compressed_file_is_read_as_what_it_holds(
+    compress: Callable[[bytes], bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, packed = tmp_path / "log", tmp_path / "log.packed"
+    plain.write_text(LOG)
+    packed.write_bytes(compress(LOG.encode()))
+    assert [inspect(str(path), "auto", "auto", as_json=True) for path in (plain, packed)] == [0, 0]
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+
+
+ZSTD, LZ4, ZIP, JOURNAL = b"\x28\xb5\x2f\xfd..", b"\x04\x22\x4d\x18..", b"PK\x03\x04..", b"LPKSHHRH.."
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "status", "said"),
+    [
+        pytest.param(b"", "auto", 3, "is empty", id="empty"),
+        pytest.param(ZSTD, "auto", 2, "compressed by zstd; try: zstdcat ", id="zstd"),
+        pytest.param(LZ4, "auto", 2, "compressed by lz4; try: lz4cat ", id="lz4"),
+        pytest.param(ZIP, "auto", 2, "a zip archive; try: unzip -p ", id="zip"),
+        pytest.param(JOURNAL, "auto", 2, "try: journalctl --file ", id="journal-file"),
+        pytest.param(gzip.compress(LOG.encode())[:-20], "auto", 2, "damaged or ends early; zcat", id="cut-gzip"),
+        pytest.param(gzip.compress(LOG.encode())[:20] + b"xx", "auto", 2, "cannot read", id="damaged-gzip"),
+    ],
+)
+def test_an_input_that_cannot_be_read_is_told_with_the_remedy(
+    data: bytes, kind: str, status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(data)
+    assert inspect(str(file), kind, "auto", as_json=True) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        pytest.param("auto", "a line of more than 16 MiB", id="auto"),
+        pytest.param("log", "a line of more than 16 MiB", id="log"),
+        pytest.param("kernel", "a line of more than 16 MiB", id="kernel"),
+        pytest.param("unit", "more than 64 MiB", id="unit"),
+        pytest.param("answer", "more than 64 MiB", id="answer"),
+    ],
+)
+def test_an_endless_stream_ends_in_bounded_memory(kind: str, said: str) -> None:
+    """`/dev/zero` has no line end for ever."""
+    script = "import resource, sys; from deployments.inspect import main; code = main(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024); sys.exit(code)"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, "--kind", kind, "/dev/zero"], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
+    assert int(ran.stdout) < 200
+
+
+def test_inspect_needs_nothing_of_the_orchestrator() -> None:
+    """So that it starts at once: neither the command line nor the inspection imports what it does not use."""
+    heavy = ("prefect", "sqlalchemy", "asyncssh", "httpx", "multiprocessing")
+    script = (
+        f"import sys; from deployments import cli, inspect; print([name for name in {heavy} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ UPGRADE ?= --upgrade
 SIZE ?= 1000
 SECONDS ?= 60
 
-.PHONY: help setup demo test lab bench fuzz check style types rooms schema lock wheel clean
+.PHONY: help setup demo test lab browser bench fuzz check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -38,6 +38,10 @@ lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd 
 	@$(BIN)/interlock lab up --pci --install
 	@INTERLOCK_LAB=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/lab tests/contract/test_host.py
 	@$(BIN)/interlock lab down
+
+browser: $(STAMP)  ## look at the pages in Debian's Chromium (installs it as root)
+	@command -v chromium >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }
+	@INTERLOCK_BROWSER=1 $(BIN)/python -m pytest tests/browser
 
 bench: $(STAMP)  ## how long inspection takes for a large journal, beside grep (SIZE=1000 megabytes)
 	@$(BIN)/python benchmarks/inspect_journal.py --size $(SIZE)

@@ -34,12 +34,12 @@ def main() -> None:
         try:
             app()
         except InterlockError as error:
-            sys.exit(report(error, as_json="--json" in sys.argv))
+            sys.exit(tell(error, as_json="--json" in sys.argv))
         except KeyboardInterrupt:
             sys.exit(interrupts.INTERRUPTED)
 
 
-def report(error: InterlockError, *, as_json: bool) -> int:
+def tell(error: InterlockError, *, as_json: bool) -> int:
     """The sentence and the hint on standard error, with `--json` also as one object; the exit code."""
     from deployments.run import print_error, print_json
 
@@ -175,6 +175,18 @@ def compare(
     from deployments import compare as commands
 
     run(commands.compare_rollouts(console(), first, second, as_json=as_json))
+
+
+@app.command()
+def report(
+    rollout: RolloutId,
+    form: Annotated[str, typer.Option(help="terminal, markdown or html; by default what FILE's name says.")] = "",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="A file; - for standard output.")] = "-",
+) -> None:
+    """Write a rollout's report: claims with figures and evidence, before and after, where the dark time went."""
+    from deployments.report import command
+
+    run(command.write_report(console(), rollout, command.form_of(form, output), output))
 
 
 @app.command()

@@ -50,8 +50,9 @@ def show_claims(console: Console, claims: Sequence[Claim]) -> None:
     console.print(table)
 
 
-def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str) -> None:
-    """The claims table: outcome, statement, and the evidence in words, plane by plane."""
+def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str, *, whole: bool = False) -> None:
+    """The claims table: outcome, statement, and the evidence in words, plane by plane; `whole` adds what would refute
+    each, and the likely causes of what is not held."""
     table = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, expand=True
     )
@@ -65,6 +66,10 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict], title: str) -> 
         evidence = Text(_clipped(verdict.reason, 200))
         if verdict.remedy:
             evidence.append(f"\n→ {verdict.remedy}", style="italic")
+        for number, cause in enumerate(verdict.causes if whole else (), 1):
+            evidence.append(f"\n  {number}. {cause.cause}; to tell: {cause.check}", style="dim")
+        if whole and verdict.refuting:
+            evidence.append(f"\nrefuted by {verdict.refuting}", style="dim")
         plane, shown = "" if verdict.plane == shown else verdict.plane, verdict.plane
         table.add_row(plane, Text(word, style=style), Text(verdict.statement), evidence)
     console.print(table)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from state.inspection.text import without_ansi
 
 _SHORT = re.compile(
-    rb"(?P<time>(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)"  # short, short-precise
+    rb"(?P<time>(?:(?:[A-Z][a-z]{2}|[a-z\x80-\xff]{2,12}\.?|\d{1,2}\xe6\x9c\x88) "  # short, in the host's language
+    rb"[ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)"  # short-precise
     rb"|(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d)"  # short-iso, short-iso-precise
     rb"|(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5})"  # short-full
     rb"|(?:\d{10}\.\d{1,9})|(?:\[ *\d{1,12}\.\d{1,9}\])) "  # short-unix, short-monotonic
@@ -21,6 +22,7 @@ _DOCKER_TIME = re.compile(
     rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ?"
     rb"(?:(?:stdout|stderr) [FP] )?(?=[^ ]|$| )"  # as containerd keeps its logs
 )
+_RAY = re.compile(rb"\((?P<name>\w{1,64}) pid=(?P<pid>\d{1,10})(?:, ip=[^)\s]{1,64})?\) (?=\[\d{4}-\d\d-\d\d )")
 _COMPOSE = re.compile(rb"(?P<name>[A-Za-z0-9][\w.-]{0,127}) {1,60}\| ?")
 _KUBECTL = re.compile(rb"\[(?P<name>pod/[^\]\s]{1,253})\] ?")
 _DMESG = re.compile(rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\](?:\[ *[TC]\d+\])? ")
@@ -76,6 +78,8 @@ def read_prefix(line: bytes) -> Prefix:
         return _contained(head, kubectl["name"], kubectl.end())
     if (found := _SHORT.match(head)) and (found["pid"] or first != b"[" or found["ident"] == b"kernel"):
         return _journal(found)
+    if first == b"(" and (found := _RAY.match(head)):
+        return Prefix(found["name"].decode("ascii", "replace"), int(found["pid"]), size=found.end())
     if found := _SHORT_NO_HOST.match(head):
         return _journal(found)
     if found := _DOCKER_TIME.match(head):

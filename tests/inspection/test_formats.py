@@ -166,3 +166,43 @@ def test_a_line_that_docker_stored_in_pieces_is_whole() -> None:
     assert len(pieces) == 3
     assert boot.arguments == plain.arguments
     assert boot.notices == ()
+
+
+DECODE = (
+    "[2026-10-07 10:00:1{} TP0] Decode batch [{}], #running-req: 3, #token: 10, token usage: 0.67, accept len: 2.50, "
+    "accept rate: 0.50, cuda graph: True, gen throughput (token/s): 80.50, #queue-req: 0,"
+)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param("août 28 18:14:37 gpu-a python3[35]: ", id="journal-in-french"),
+        pytest.param("10月 03 18:14:37 gpu-a python3[35]: ", id="journal-in-japanese"),
+        pytest.param("(SGLangEngine pid=35) ", id="ray"),
+        pytest.param("(SGLangEngine pid=35, ip=192.0.2.7) ", id="ray-on-another-host"),
+    ],
+)
+def test_less_usual_prefixes_give_the_pid(prefix: str) -> None:
+    (boot,) = read_log([f"{prefix}{DECODE.format(i, i)}\n".encode() for i in range(4)]).boots
+    assert (boot.pids, boot.speculation.state, boot.speculation.samples) == ((35,), "active", 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "length"),
+    [
+        pytest.param("avg_accept_len: 2.50, accept_rate: 0.50, ", "active", 2.5, id="names-of-a-fork"),
+        pytest.param("spec ratio: 2.50, ", None, None, id="an-unknown-name-about-speculation-proves-nothing"),
+        pytest.param("", "off", None, id="no-such-field"),
+    ],
+)
+def test_a_record_is_off_only_without_any_word_of_speculation(
+    fields: str, state: str | None, length: float | None
+) -> None:
+    record = DECODE.replace("accept len: 2.50, accept rate: 0.50, ", fields)
+    reader = LogReader()
+    reader.feed_block("".join(f"{record.format(i % 10, i)}\n" for i in range(300)).encode())
+    speculation = reader.report().boots[0].speculation
+    assert speculation.state == state
+    assert (speculation.accept_length.mean if speculation.accept_length else None) == length
+    assert speculation.samples == (300 if state == "active" else 0)

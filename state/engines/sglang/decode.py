@@ -26,7 +26,11 @@ _PREFILL_ROLE = (
     "#transferring-req",
 )
 _USAGE = ("token usage", "full token usage", "swa token usage", "mamba usage", "new token usage", "gpu token usage")
-_ACCEPTANCE = ("accept len", "accept rate", "spec_accept", "#accepted", "#draft", "block accept len")
+_LENGTHS = ("accept len", "avg_accept_len", "accept_len")
+_RATES = ("accept rate", "spec_accept", "accept_rate")
+_ACCEPTANCE = (*_LENGTHS, *_RATES, "#accepted", "#draft", "block accept len")
+_ABOUT_SPECULATION = re.compile(r"accept|spec|draft", re.IGNORECASE)
+"""A record with a field of such a name does not prove that speculation is off, even if nobody knows the field."""
 LONGEST_RECORD = 8192
 """Characters of a record that are read; the longest seen are about 500."""
 SATURATED = 0.98
@@ -74,14 +78,19 @@ def _record(
     fields: Mapping[str, str], text: str, ranks: str, time: float | None, *, whole: bool
 ) -> tuple[Decoded, tuple[Event, ...]]:
     doubts: list[Event] = []
-    length = _figure(fields, ("accept len",), 1.0, 10_000.0, text, doubts)
-    rate = _figure(fields, ("accept rate", "spec_accept"), 0.0, 1.0, text, doubts)
+    length = _figure(fields, _LENGTHS, 1.0, 10_000.0, text, doubts)
+    rate = _figure(fields, _RATES, 0.0, 1.0, text, doubts)
     tokens = _count(fields, "#token", "#full token")
     if any(value.startswith("-") for name, value in fields.items() if name.startswith("#")):
         doubts.append(Noticed("impossible-value", quote(text)))
     group, member = split_rank(ranks)
     shown = any(name in fields for name in _ACCEPTANCE)
-    complete = whole and "#queue-req" in fields and any("throughput" in name for name in fields)
+    complete = (
+        not any(_ABOUT_SPECULATION.search(name) for name in fields)
+        and whole
+        and "#queue-req" in fields
+        and any("throughput" in name for name in fields)
+    )
     graph = next((value for name, value in fields.items() if name.endswith("graph")), None)
     accepted, drafted = _count(fields, "#accepted"), _count(fields, "#draft")
     record = Decoded(
@@ -150,6 +159,9 @@ _STRICT = {
     b"#accepted": b"",
     b"#draft": b"",
     b"spec_accept": b"",
+    b"accept_len": b"",
+    b"avg_accept_len": b"",
+    b"accept_rate": b"",
     b"output throughput (token/s)": b"",
 }
 """Fields that only mean nothing in these forms; a record with one of the empty ones is always read in full."""

@@ -103,8 +103,11 @@ def rebinding(move: DriverMove) -> Line:
     is stuck would wait too, and as long as the unit is there, no second one of its name starts. The line may fail: what
     counts is the link read back. Of a unit whose description is a script of many lines the journal has no start.
     """
-    unit = (f"--unit={rebind_unit(move.address)}", f"--description=A move of {move.address} by interlock")
-    unit += ("--property=Type=oneshot", "--collect", "--quiet")
+    unit = (
+        f"--unit={rebind_unit(move.address)}",
+        f"--description=A move of {move.address} by interlock",
+        *("--property=Type=oneshot", "--collect", "--quiet"),
+    )
     script = render_sequence(writes(move))
     return may("timeout", str(MOVE_TIMEOUT_S), "systemd-run", *unit, "--", "/bin/sh", "-c", script)
 

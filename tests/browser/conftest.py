@@ -2,11 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from state.rollout_report import Report
+from tests.report.experiments import CLAIMS, experiment
 
 HERE = Path(__file__).parent
 
@@ -18,7 +21,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def reports() -> Mapping[str, Report]:
+    """By kind. Made before the browser is there: while it is, this thread has an event loop that runs."""
+    return {kind: experiment(kind) for kind in CLAIMS}
+
+
+@pytest.fixture(scope="session")
+def browser(reports: Mapping[str, Report]) -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     assert chromium, "there is no Chromium; on Debian: apt-get install chromium"
     with sync_playwright() as playwright:

@@ -1,12 +1,14 @@
 """The report's one HTML file in a real browser: whole, self-contained, and readable on a phone as on a desk."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from deployments.report.html import html
-from tests.report.experiments import CLAIMS, experiment
+from state.rollout_report import Report
+from tests.report.experiments import CLAIMS
 
 pytestmark = pytest.mark.browser
 WIDTHS = {"desk": 1280, "phone": 400}
@@ -25,9 +27,11 @@ def opened(browser: Browser, path: Path, width: int, scheme: str = "light") -> t
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
 @pytest.mark.parametrize("kind", CLAIMS)
-def test_the_page_is_whole_and_fits(browser: Browser, tmp_path: Path, kind: str, width: int) -> None:
+def test_the_page_is_whole_and_fits(
+    browser: Browser, reports: Mapping[str, Report], tmp_path: Path, kind: str, width: int
+) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(experiment(kind)))
+    path.write_text(html(reports[kind]))
     page, found = opened(browser, path, width)
     assert found == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -37,9 +41,9 @@ def test_the_page_is_whole_and_fits(browser: Browser, tmp_path: Path, kind: str,
     assert page.locator("#new tbody tr", has_text="performance").count() == 1
 
 
-def test_plots_stay_within_their_frames(browser: Browser, tmp_path: Path) -> None:
+def test_plots_stay_within_their_frames(browser: Browser, reports: Mapping[str, Report], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(experiment("refuted")))
+    path.write_text(html(reports["refuted"]))
     page, _ = opened(browser, path, 1280)
     outside = page.evaluate(
         """[...document.querySelectorAll('svg')].flatMap(svg => {
@@ -54,9 +58,9 @@ def test_plots_stay_within_their_frames(browser: Browser, tmp_path: Path) -> Non
     assert outside == []
 
 
-def test_evidence_is_reached_by_its_links(browser: Browser, tmp_path: Path) -> None:
+def test_evidence_is_reached_by_its_links(browser: Browser, reports: Mapping[str, Report], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(experiment("held")))
+    path.write_text(html(reports["held"]))
     page, _ = opened(browser, path, 1280)
     link = page.locator("#new tbody tr", has_text="performance").locator("a").first
     target = link.get_attribute("href") or ""
@@ -66,10 +70,12 @@ def test_evidence_is_reached_by_its_links(browser: Browser, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(browser: Browser, tmp_path: Path, scheme: str) -> None:
+def test_text_stands_out_from_its_ground(
+    browser: Browser, reports: Mapping[str, Report], tmp_path: Path, scheme: str
+) -> None:
     """WCAG's contrast of at least 4.5 for the text of verdicts and of the table."""
     path = tmp_path / "report.html"
-    path.write_text(html(experiment("refuted")))
+    path.write_text(html(reports["refuted"]))
     page, _ = opened(browser, path, 1280, scheme)
     worst = page.evaluate(
         """(() => {

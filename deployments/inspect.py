@@ -41,7 +41,9 @@ def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:
     except Unreadable as error:
         return _cannot_read(file, str(error))
     except DAMAGED:
-        return _cannot_read(file, "its compressed data is damaged or ends early; zcat, bzcat or xzcat give what is there")
+        return _cannot_read(
+            file, "its compressed data is damaged or ends early; zcat, bzcat or xzcat give what is there"
+        )
     except Empty:
         print(f"error: {file} is empty", file=sys.stderr)
         return UNRECOGNISED

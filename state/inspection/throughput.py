@@ -64,7 +64,8 @@ def _minute(stamp: bytes) -> float:
 
 def seconds_of(clock: bytes) -> float:
     """`2026-10-03 11:20:41` as seconds; there is no time zone, so only differences mean anything."""
-    return _minute(clock[:16]) + int(clock[17:])
+    seconds = clock[17:]
+    return _minute(clock[:16]) + (int(seconds) if seconds.isdigit() else 0)
 
 
 def _gaps(clocks: Sequence[bytes]) -> list[int]:

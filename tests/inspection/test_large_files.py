@@ -119,6 +119,22 @@ def test_a_split_survives_its_way_to_another_process(form: str, crowd: list[tupl
             assert there.fields == here.fields
 
 
+@pytest.mark.parametrize(
+    "clock",
+    [
+        pytest.param("2026-10-07 10:00:xx", id="seconds"),
+        pytest.param("\x00" * 19, id="nuls"),
+        pytest.param("2026-99-99 99:99:99", id="no-day"),
+    ],
+)
+def test_a_damaged_clock_is_no_trouble(clock: str) -> None:
+    record = DECODE.format(m="00", s="07", n=3, tokens=7, length="2.50", rate="0.50", graph="True", q=0)
+    lines = [SGLANG_ARGS, SGLANG_READY, *[record] * 200, record.replace("2026-10-07 10:00:07", clock), *[record] * 200]
+    (boot,) = by_block("".join(f"{line}\n" for line in lines).encode(), [1 << 20]).report().boots
+    assert boot.speculation.samples in (400, 401)
+    assert boot.outcome == "ready"
+
+
 def large(form: str) -> bytes:
     """Some hundred blocks of `SMALL` bytes, with boots that change in the midst of one."""
     lines = [DECODE.format(m=f"{i // 60 % 60:02d}", s=f"{i % 60:02d}", n=i % 50, tokens=i % 300, length="2.50", rate="0.50", graph="True", q=i % 5) for i in range(1500)]  # fmt: skip

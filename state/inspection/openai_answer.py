@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from state.redaction import redact
+
 
 def answer_text(data: Mapping[str, Any]) -> str | None:
     """The generated text, reasoning included; None where the object has none."""
@@ -30,14 +32,14 @@ def _choice_text(choice: Mapping[str, Any]) -> str:
 def finish_reason(value: Any) -> str | None:
     """`stop` or `length`, whether plain, as `{"type": …}`, or inside a choice."""
     if isinstance(value, str):
-        return value
+        return redact(value)
     if not isinstance(value, Mapping):
         return None
     if isinstance(value.get("type"), str):
-        return str(value["type"])
+        return redact(value["type"])
     choices = value.get("choices")
     reasons = [c.get("finish_reason") for c in choices or () if isinstance(c, Mapping)]
-    return next((reason for reason in reversed(reasons) if isinstance(reason, str)), None)
+    return next((redact(reason) for reason in reversed(reasons) if isinstance(reason, str)), None)
 
 
 def usage_tokens(data: Mapping[str, Any]) -> int | None:

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.inspection.answer import read_answer
+from state.inspection.metrics import read_metrics
 from state.inspection.text import without_secrets
 from state.redaction import REDACTED, is_secret_name, redact, redact_argv, redact_bytes
 
@@ -168,3 +170,12 @@ def test_what_is_kept_under_the_name_of_a_secret_is_hidden_whatever_it_is() -> N
         "token": 5,
         "eos_token_id": 151645,
     }
+
+
+def test_labels_and_reasons_carry_no_secret() -> None:
+    metrics = f'sglang:num_running_reqs{{model_name="https://op:{S}@host/m",api_key="{S}"}} 1\n'
+    vllm = metrics.replace("sglang:num_running_reqs", "vllm:num_requests_running")
+    answer = {"text": "x", "meta_info": {"finish_reason": {"type": f"abort: Bearer {S}"}}}
+    for report in (read_metrics(metrics), read_metrics(vllm), read_answer(answer)):
+        assert report.engine is not None
+        assert S not in str(report)

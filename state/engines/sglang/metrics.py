@@ -8,6 +8,7 @@ from state.inspection.events import Configured, Decoded
 from state.inspection.prometheus import Series
 from state.inspection.reading import Sample
 from state.inspection.report import MetricsReport, Speculation, SpeculationState
+from state.inspection.text import without_secrets
 
 _DRAFT_ENGINES = frozenset({"draft", "draft_engine", "speculative"})
 
@@ -77,5 +78,5 @@ def _per_label(series: Series) -> tuple[Mapping[str, Any], ...]:
     for field, name in names.items():
         for server, value in series.gauges(name).items():
             unknown = field.startswith("accept_") and value == 0 and not lengths.get(server)
-            rows.setdefault(server, {"labels": dict(server)})[field] = None if unknown else value
+            rows.setdefault(server, {"labels": without_secrets(dict(server))})[field] = None if unknown else value
     return tuple(rows.values())

@@ -6,6 +6,7 @@ from typing import Any
 from state.inspection.prometheus import Series
 from state.inspection.reading import Sample
 from state.inspection.report import AcceptLength, AcceptRate, MetricsReport, Speculation, SpeculationState
+from state.inspection.text import without_secrets
 
 _SPEC = "vllm:spec_decode_"
 
@@ -97,5 +98,5 @@ def _per_label(series: Series) -> tuple[Mapping[str, Any], ...]:
     rows: dict[Any, dict[str, Any]] = {}
     for field, name in names.items():
         for server, value in series.gauges(name).items():
-            rows.setdefault(server, {"labels": dict(server)})[field] = value
+            rows.setdefault(server, {"labels": without_secrets(dict(server))})[field] = value
     return tuple(rows.values())

@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from state.canonical import canonical_json
 from state.errors import EngineFailed, HistoryCorrupt, HostUnreachable, LeaseHeld
-from state.events import EVENTS, CancelRequested, ErrorFacts, Event, RolloutResumed, decode, encode
+from state.events import (
+    EVENTS,
+    CancelRequested,
+    DeviceCleared,
+    DeviceQuarantined,
+    ErrorFacts,
+    Event,
+    RolloutResumed,
+    decode,
+    encode,
+)
 from state.leases import Lease, RevisionProven, SubjectLeased, SubjectReleased, lease_of, proven
 from state.leases import decode as decode_lease
 from state.rollout import fold
@@ -20,9 +30,12 @@ from state.store.port import RecordedEvent
 from state.times import dark_seconds
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+STUCK = DeviceQuarantined(action="x", attempt=1, host="pve", address="0000:81:00.0", driver="nvidia", said="FLR")
+CLEARED = DeviceCleared(host="pve", address="0000:81:00.0", actor="a person", reason="rebooted")
 KEYS = (*OPENING, *DO, *PROOF, "freeze", *UNDO, *OLD_PROOF, "conclude:rolled-back", "release")
 HISTORY: tuple[Event, ...] = (
     requested(), *done(*KEYS, "soak"), *failed("x"), RolloutResumed(session=1, actor="b"), CancelRequested(actor="a"),
+    STUCK, CLEARED,
 )  # fmt: skip
 
 

@@ -197,6 +197,8 @@ class Batch:
             rate = self._launch.version.logged_accept_rate(length, self.acceptance.steps, drafts)
             self.last_acceptance = (length, rate)
         self._last_decode, self._tokens, self._accepted, self._calls = now, 0, 0, 0
+        if self._launch.faults.has("unknown-log-shape"):
+            return lines.unknown_shape(running=count, acceptance=self.last_acceptance)
         return lines.decode_batch(
             self._launch.version,
             self._usage(decode=True),

@@ -10,6 +10,12 @@ from .failures import CRASHES, crash_of, scheduler_crash, warm_up_failure
 from .launch import Launch, legacy_warning
 from .sizes import Sizes, running_requests, sizes_of
 
+_AUTOTUNE = (
+    "Runtime error while autotuning, Ignoring this choice: torch.OutOfMemoryError: CUDA out of memory."
+    " Tried to allocate 2.00 GiB."
+)
+"""An autotuner's word about a variant that did not fit; it takes another one."""
+
 _FIRED_UP = "The server is fired up and ready to roll!"
 
 
@@ -122,6 +128,8 @@ def _draft_weights(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
 
 
 def _pools(launch: Launch, sizes: Sizes, pid: int) -> Iterator[Act]:
+    if launch.faults.has("autotune-noise"):
+        yield from _every(launch, _AUTOTUNE)
     yield from _every(launch, "Using KV cache dtype: torch.bfloat16")
     yield from _stage(launch, "kv-cache", pid)
     if not sizes.fits:

@@ -28,13 +28,14 @@ class Wish:
     schema: Mapping[str, object] | None = None
     raw: bool = False
     variety: int = field(default=0)
+    company: int = 0  # requests that are served already when this one comes
 
 
 def compose(launch: Launch, wish: Wish) -> tuple[list[str], str]:
     """At most `wish.most` pieces, at least one, and "stop" or "length"."""
     most = max(1, wish.most)
     seed = zlib.crc32(f"{launch.settings.seed} {wish.variety} {wish.prompt}".encode())
-    if acceptance_of(launch).garbage:
+    if acceptance_of(launch).garbage or _disturbed(launch, wish):
         return list(islice(degenerate(seed), most)), "length"
     filler = prose(seed)
     pieces = list(islice(_own_words(launch, wish, seed, filler), most))
@@ -44,6 +45,12 @@ def compose(launch: Launch, wish: Wish) -> tuple[list[str], str]:
     if not stopped and len(pieces) >= most:
         return pieces, "length"
     return [*pieces, END_OF_TEXT][:most] if pieces else [END_OF_TEXT], "stop"
+
+
+def _disturbed(launch: Launch, wish: Wish) -> bool:
+    """Whether a fault spoils what is decoded together with other requests."""
+    fault = launch.faults.get("garbage-in-company")
+    return fault is not None and wish.company >= fault.number("above", 1)
 
 
 def _own_words(launch: Launch, wish: Wish, seed: int, filler: Iterator[str]) -> Iterator[str]:

@@ -218,10 +218,15 @@ class Engine:
         while True:
             await self._work.wait()
             while self.batch.busy:
-                if self.launch.faults.has("hang-after-ready") and self.state != "starting":
+                if self._hangs():
                     return
                 await self._step()
             self._work.clear()
+
+    def _hangs(self) -> bool:
+        hang = self.launch.faults.get("hang-after-ready")
+        served = self.totals.requests >= hang.number("requests", 0) if hang else False
+        return served and self.state != "starting"
 
     async def _step(self) -> None:
         if self.batch.waiting and len(self.batch.running) < self.batch.limit:

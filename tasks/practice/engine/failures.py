@@ -38,6 +38,12 @@ CRASHES: dict[str, Crash] = {
         "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, unhandled system error"
         " (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.5",
     ),
+    "driver-mismatch": Crash(
+        "distributed",
+        (("model_executor/model_runner.py", 912, "init_torch_distributed", "torch.get_device_module().set_device("),),
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 12080)."
+        " Please update your GPU driver by downloading and installing a new version.",
+    ),
     "crash-loading-draft": Crash(
         "draft-weights",
         (

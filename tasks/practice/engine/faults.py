@@ -16,7 +16,7 @@ NAMES = (
     "slow-stop-leftover", "old-process-keeps-logging", "kv-too-small", "cuda-oom", "graph-capture-failed",
     "slow-load", "exit-after-ready", "wrong-mem-fraction", "fewer-drafts-on-one-rank", "warm-up-failed", "host-oom",
     "nccl-failed", "wrong-answers", "schema-ignored", "tool-parser-missing", "slower", "overloaded",
-    "streams-break",
+    "streams-break", "garbage-in-company", "metrics-apart", "unknown-log-shape", "autotune-noise", "driver-mismatch",
 )  # fmt: skip
 
 

@@ -69,6 +69,12 @@ def decode_batch(
     return _batch("Decode", version, fields)
 
 
+def unknown_shape(*, running: int, acceptance: tuple[float, float] | None) -> str:
+    """A decode record as no release writes it."""
+    told = f" mtp={acceptance[0]:.2f}/{acceptance[1]:.2f}" if acceptance is not None else ""
+    return f"step done n={running}{told}"
+
+
 def _batch(kind: str, version: Version, fields: Sequence[str]) -> str:
     separator = ", " if version >= (0, 5, 4) else ". "
     end = "" if version >= (0, 5, 9) else ", "

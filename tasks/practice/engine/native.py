@@ -61,6 +61,7 @@ def new_job(engine: Engine, prompt: object, parameters: Mapping[str, object], ri
         json_wanted=bool(parameters.get("json_schema")),
         raw=True,
         variety=_variety(engine, parameters),
+        company=len(engine.requests),
     )
     pieces, finish = compose(engine.launch, wish)
     return engine.new_job(words, pieces, finish, rid)

@@ -104,6 +104,7 @@ def _job(engine: Engine, body: Mapping[str, object], prompt: str, words: list[st
         schema=schema if isinstance(schema, dict) else None,
         raw=raw,
         variety=0 if body.get("temperature") in (0, 0.0) else engine.totals.requests + 1,
+        company=len(engine.requests),
     )
     pieces, finish = compose(engine.launch, wish)
     job = engine.new_job(words, pieces, finish)

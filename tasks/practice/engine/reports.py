@@ -98,6 +98,8 @@ def _metrics(engine: Engine) -> Iterator[str]:
     short = f'engine_type="unified",model_name="{name}"'
     labels = f'{short},moe_ep_rank="0",pp_rank="0",tp_rank="0"'
     length, rate = batch.last_acceptance or (0.0, 0.0)
+    if apart := engine.launch.faults.get("metrics-apart"):
+        length *= apart.number("factor", 0.5)
     on = batch.last_acceptance is not None
     gauges: list[tuple[str, str, float]] = [
         ("num_running_reqs", "The number of running requests.", len(batch.running)),

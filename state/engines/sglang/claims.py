@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from state import service_claims
 from state.claims import Claim, Undecidable
+from state.engines.sglang import speculation_claims
 from state.engines.sglang.causes import SGLANG_CAUSES
-from state.engines.sglang.speculation_claims import accepted, plain
 from state.engines.versions import release
 from state.service_causes import SERVICE_CAUSES, attached
 from state.target import Target
@@ -34,14 +34,15 @@ def derive(target: Target) -> tuple[Claim, ...]:
         *_data(target),
         *_resource(target),
         *service_claims.function(target),
-        *(accepted(target) if speculative(target) else plain()),
+        *(speculation_claims.accepted(target) if speculative(target) else speculation_claims.plain()),
     )
     return attached(claims, SGLANG_CAUSES, SERVICE_CAUSES)
 
 
 def undecidable(target: Target) -> tuple[Undecidable, ...]:
     """What an SGLang of this version and configuration gives no evidence of."""
-    return tuple(_undecidable(target))
+    speculation = speculation_claims.undecidable(target) if speculative(target) else ()
+    return (*_undecidable(target), *speculation)
 
 
 def _undecidable(target: Target) -> Iterator[Undecidable]:
@@ -87,7 +88,7 @@ def _control(target: Target) -> Iterator[Claim]:
         if name in UNCHECKED or name == "mem_fraction_static" or asked is None or name == "speculative_algorithm":
             continue
         yield _argument(name, asked)
-    if speculative(target) and _overlap_expected(target) and "disable_overlap_schedule" not in target.arguments:
+    if speculative(target) and overlaps(target) and "disable_overlap_schedule" not in target.arguments:
         yield _argument("disable_overlap_schedule", False, "overlap scheduling stays on beside speculation")
     if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):
         yield _strategy(target)
@@ -137,8 +138,9 @@ def _algorithm(target: Target) -> Claim:
     )
 
 
-def _overlap_expected(target: Target) -> bool:
-    """From 0.5.11 on by default; before, only by SGLANG_ENABLE_SPEC_V2=1 (0.5.4 on)."""
+def overlaps(target: Target) -> bool:
+    """Whether overlap scheduling stays on beside speculation: from 0.5.11 on by default; before, only by
+    SGLANG_ENABLE_SPEC_V2=1 (0.5.4 on)."""
     if target.environment.get("SGLANG_ENABLE_SPEC_V2") in ("1", "true", "True"):
         return True
     return target.engine_version is None or release(target.engine_version) >= (0, 5, 11)

@@ -5,7 +5,7 @@ from typing import Any
 
 from state.claims import Fact
 from state.engines.effective import effective
-from state.engines.sglang.claims import WITHOUT_DRAFT, speculative
+from state.engines.sglang.claims import WITHOUT_DRAFT, overlaps, speculative
 from state.engines.sglang.speculation_facts import speculation_facts
 from state.evidence import JOURNAL, Evidence
 from state.request_facts import request_facts
@@ -70,7 +70,8 @@ def _adjustments(target: Target, evidence: Evidence) -> Iterator[Fact]:
     if boot is None or boot.arguments is None:
         yield Fact(metric="adjustments.unexpected", text="the log of this start does not show its arguments", sample=0)
         return
-    wanted = {"overlap-off"} if target.arguments.get("disable_overlap_schedule") else set()
+    off = bool(target.arguments.get("disable_overlap_schedule")) or (not speculative(target) and not overlaps(target))
+    wanted = {"overlap-off"} if off else set()  # without speculation a hybrid model's own default before 0.5.11
     odd = [a for a in boot.adjustments if a.code not in HARMLESS | wanted]
     text = "; ".join(a.text for a in odd) or (
         "only allowed ones: " + ", ".join(sorted({a.code for a in boot.adjustments})) if boot.adjustments else "none"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from state.claims import Claim
+from state.claims import Claim, Undecidable
 from state.target import Target
 
 USELESS = (
@@ -30,31 +30,37 @@ def plain() -> Iterator[Claim]:
     )
 
 
+def adaptive(target: Target) -> bool:
+    """Whether the engine itself drafts less, or nothing, where that does not pay (`--speculative-adaptive`, 0.5.11)."""
+    return bool(target.arguments.get("speculative_adaptive"))
+
+
+def undecidable(target: Target) -> Iterator[Undecidable]:
+    """What the engine's own choice leaves open."""
+    if adaptive(target):
+        yield Undecidable(
+            claim="accepted-per-request",
+            plane="speculation",
+            why="with speculative_adaptive an accept length of 1.00 is intended where drafting does not pay",
+            instead="claim an accept-length of your own",
+        )
+
+
 def accepted(target: Target) -> Iterator[Claim]:
     """Where it is: log, our own requests and, where they are served, metrics say so, and agree."""
-    adaptive = bool(target.arguments.get("speculative_adaptive"))
     claim = partial(Claim, plane="speculation")
-    yield claim(
-        name="speculation-active",
-        statement="the scheduler reports accepted drafts",
-        metric="speculation.state",
-        relation="equals",
-        expected="active",
-        source="engine log",
-        minimum_sample=1,
-        remedy=USELESS,
-    )
-    yield claim(
-        name="accepted-per-request",
-        statement="our own requests were served with accepted drafts",
-        metric="requests.accept_length",
-        relation="at-least",
-        expected=1.0 if adaptive else 1.05,
-        confidence=0.95,
-        minimum_sample=3,
-        source="meta_info of /generate",
-        remedy=USELESS,
-    )
+    if adaptive(target):
+        yield claim(
+            name="speculation-active",
+            statement="the scheduler reports acceptance; 1.00 is intended where adaptive drafting does not pay",
+            metric="speculation.state",
+            relation="one-of",
+            expected=["active", "useless"],
+            source="engine log",
+            remedy="nothing is drafted: see the effective arguments in the log",
+        )
+    else:
+        yield from _drafts_accepted()
     yield claim(
         name="figures-agree",
         statement="log and per-request figures of acceptance agree",
@@ -74,3 +80,25 @@ def accepted(target: Target) -> Iterator[Claim]:
             source="/metrics and the engine log",
             remedy="a dashboard would show another figure than the log: compare both in `interlock show`",
         )
+
+
+def _drafts_accepted() -> Iterator[Claim]:
+    claim = partial(Claim, plane="speculation", remedy=USELESS)
+    yield claim(
+        name="speculation-active",
+        statement="the scheduler reports accepted drafts",
+        metric="speculation.state",
+        relation="equals",
+        expected="active",
+        source="engine log",
+    )
+    yield claim(
+        name="accepted-per-request",
+        statement="our own requests were served with accepted drafts",
+        metric="requests.accept_length",
+        relation="at-least",
+        expected=1.05,
+        confidence=0.95,
+        minimum_sample=3,
+        source="meta_info of /generate",
+    )

@@ -15,6 +15,7 @@ from state.target import Target, started_by
 
 JOURNAL, UNIT, CMDLINE, ENVIRON, CONTEXT = "journal", "unit", "cmdline", "environ", "context"
 LISTENERS, PROCESSES, DRIVERS, KERNEL, KERNEL_GPU = "listeners", "processes", "drivers", "kernel", "kernel-gpu"
+MEMORY_EVENTS = "memory-events"
 
 
 @dataclass(frozen=True)
@@ -192,14 +193,26 @@ def _hardware(target: Target, evidence: Evidence) -> Iterator[Fact]:
         wrong = [f"{a} is on {drivers.get(a) or 'no driver'}" for a, d in target.drivers.items() if drivers.get(a) != d]
         text = "; ".join(wrong) or f"{len(target.drivers)} devices on the drivers asked for"
         yield Fact(metric="gpu.drivers", value=drivers, text=text, evidence=evidence.cite(DRIVERS))
-    if KERNEL in evidence:
-        logs = [evidence.items[name] for name in (KERNEL, KERNEL_GPU) if name in evidence]
-        faults = [fault for log in logs for fault in read_kernel(log.splitlines()).faults]
-        text = (
-            "; ".join(f"{f.code} {f.device or ''}: {f.text}" for f in faults[:3])
-            or "no fault in the kernel log since the start"
-        )
-        yield Fact(metric="kernel.faults", value=len(faults), text=text, evidence=evidence.cite(KERNEL, KERNEL_GPU))
+    yield from _kernel(evidence)
+
+
+def _kernel(evidence: Evidence) -> Iterator[Fact]:
+    """The logs of both hosts, and what the unit's cgroup counts: in a container the kernel's log may be another's."""
+    logs = [evidence.items[name] for name in (KERNEL, KERNEL_GPU) if name in evidence]
+    faults = [fault for log in logs for fault in read_kernel(log.splitlines()).faults]
+    told = [f"{fault.code} {fault.device or ''}: {fault.text}" for fault in faults[:3]]
+    killed = _killed_for_memory(evidence)
+    if killed:
+        told.append(f"the OOM killer took {killed} of the unit's processes (memory.events)")
+    if KERNEL in evidence or killed:
+        text = "; ".join(told) or "no fault in the kernel log since the start"
+        cited = evidence.cite(KERNEL, KERNEL_GPU, MEMORY_EVENTS)
+        yield Fact(metric="kernel.faults", value=len(faults) + killed, text=text, evidence=cited)
+
+
+def _killed_for_memory(evidence: Evidence) -> int:
+    counts = dict(line.split(" ", 1) for line in evidence.text(MEMORY_EVENTS).splitlines() if " " in line)
+    return int(counts["oom_kill"]) if counts.get("oom_kill", "").isdecimal() else 0
 
 
 def _start_text(seen: str | None, want: object) -> str:

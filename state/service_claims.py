@@ -96,7 +96,7 @@ def devices(target: Target) -> Iterator[Claim]:
         statement="the kernel reported no fault since the start",
         metric="kernel.faults",
         expected=0,
-        source="kernel log",
+        source="kernel log and memory.events",
         remedy="read the first fault, later ones follow from it: `interlock inspect --kind kernel`",
     )
 

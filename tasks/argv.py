@@ -155,6 +155,11 @@ def control_group(path: str) -> Argv:
     return cat(f"/sys/fs/cgroup{path}/cgroup.procs")
 
 
+def memory_events(path: str) -> Argv:
+    """Counts of a control group since it was made; `oom_kill` those that the OOM killer took (Linux, cgroup-v2.rst)."""
+    return cat(f"/sys/fs/cgroup{path}/memory.events")
+
+
 def cmdline(pid: int) -> Argv:
     return Argv(("cat", "--", f"/proc/{pid}/cmdline"), root=True)
 

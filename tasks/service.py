@@ -1,13 +1,14 @@
 """Stopping and starting the service, each proved by what is read back rather than by an exit status."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_fixed
 
 from state.engines.engine import HttpQuestion
-from state.errors import StepFailed
+from state.errors import DeadlineExceeded, StepFailed
 from state.steps import ServiceStep, StartService, StopService
-from tasks.argv import cmdline, control_group, journal_end, listeners
+from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat
 from tasks.endpoint import Endpoint
 from tasks.hosts.port import Host
 from tasks.observe import observe_unit
@@ -18,14 +19,19 @@ from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A process that is still there; `own` tells the service's from a stranger, `text` what it is and holds."""
+    """A process that is still there; `own` tells the service's from a stranger, `text` what it is and holds, `state`
+    the kernel's letter for what it does (proc(5))."""
 
     own: bool
     text: str
+    state: str = ""
 
 
 ANSWER_TIMEOUT_S = 5.0
 """For a port that is closed the answer comes at once."""
+
+UNINTERRUPTIBLE = "D"
+"""The state of a process that waits in the kernel, where no signal reaches it."""
 
 STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
@@ -41,7 +47,7 @@ async def stop(
     """
     unit = await observe_unit(host, step.unit)
     old = known | await processes(host, unit.control_group, unit.main_pid)
-    await run_unit(host, fence, key, [must("systemctl", "stop", "--", step.unit)], timeout_s=_bound(step))
+    await _stop_unit(host, step, fence, key, unit.control_group, old)
     left = await _leftovers(host, step, unit.control_group, old)
     if step.leftovers == "kill":
         left = await _end_own(host, step, unit.control_group, fence, key, old)
@@ -50,7 +56,7 @@ async def stop(
         raise StepFailed(
             "stop-service",
             f"{step.unit} stopped, but it left {'; '.join(told)}",
-            hint="end it by hand, or set `unit.stop.leftovers: kill`; find out why it does not end with its service",
+            hint=_remedy(host, step, left),
         )
     return {"stopped_pids": sorted(old)}
 
@@ -88,6 +94,18 @@ async def start(
     }
 
 
+async def _stop_unit(host: Host, step: StopService, fence: Fence, key: str, group: str, known: frozenset[int]) -> None:
+    """Let systemd stop it. A process that is stuck in the kernel keeps systemd waiting: then it is named."""
+    try:
+        await run_unit(host, fence, key, [must("systemctl", "stop", "--", step.unit)], timeout_s=_bound(step))
+    except DeadlineExceeded as late:
+        left = await _leftovers(host, step, group, known)
+        if not any(one.own and one.state == UNINTERRUPTIBLE for one in left.values()):
+            raise
+        told = "; ".join(one.text for one in left.values())
+        raise StepFailed("stop-service", f"{step.unit} does not end: {told}", hint=_remedy(host, step, left)) from late
+
+
 async def processes(host: Host, group: str, main_pid: int) -> frozenset[int]:
     """The PIDs in a unit's cgroup, its main one among them; empty for a unit without processes."""
     if not group:
@@ -104,6 +122,13 @@ async def _answering(host: Host, step: ServiceStep) -> list[str]:
     return [said] if answer.status else []
 
 
+def _remedy(host: Host, step: ServiceStep, left: Mapping[int, Leftover]) -> str:
+    """Nothing ends a process that is stuck in the kernel, and SIGKILL has been sent: by systemd, and here by `kill`."""
+    if any(one.own and (one.state == UNINTERRUPTIBLE or step.leftovers == "kill") for one in left.values()):
+        return f"it is stuck in the kernel and outlives SIGKILL: only a reboot of {host.name} ends it"
+    return "end it by hand, or set `unit.stop.leftovers: kill`; find out why it does not end with its service"
+
+
 def _bound(step: ServiceStep) -> float:
     return step.drain_s + step.timeout_s + STOP_MARGIN_S
 
@@ -115,13 +140,15 @@ async def _leftovers(host: Host, step: ServiceStep, group: str, known: frozenset
     holding = {pid for _, pid in listeners_of(listening.text)}
     own = known | set(pids_of(members.text))
     candidates = sorted(own | holding)
-    argvs = await host.run_all([cmdline(pid) for pid in candidates], timeout_s=READ_TIMEOUT_S) if candidates else ()
+    asked = [question for pid in candidates for question in (cmdline(pid), process_stat(pid))]
+    answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
     found = {}
-    for pid, read in zip(candidates, argvs, strict=True):
-        words = " ".join(words_of(read.stdout))[:120]
+    for pid, read, stat in zip(candidates, answers[::2], answers[1::2], strict=True):
+        words, state = " ".join(words_of(read.stdout))[:120], stat.text.rpartition(")")[2].strip()[:1]
         if words or pid in holding:
             holds = f"port {step.port}" if pid in holding else "memory"
-            found[pid] = Leftover(pid in own, f"PID {pid} ({words or 'unknown'}), which holds {holds}")
+            holds += f" and is in state {UNINTERRUPTIBLE}" if state == UNINTERRUPTIBLE else ""
+            found[pid] = Leftover(pid in own, f"PID {pid} ({words or 'unknown'}), which holds {holds}", state)
     return found
 
 

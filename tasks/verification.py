@@ -102,12 +102,14 @@ async def read_start(host: Host, engine: Engine, target: Target, started: Starte
 
 async def _read_process(host: Host, target: Target, facts: Mapping[str, str]) -> Items:
     pid, group = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
-    questions: list[Argv] = [argv.control_group(group)] if group else []
+    questions: list[Argv] = [argv.control_group(group), argv.memory_events(group)] if group else []
     questions += [argv.cmdline(pid), argv.environ(pid)] if pid else []
     answers: Sequence[Completed] = await host.run_all(questions, timeout_s=READ_TIMEOUT_S) if questions else ()
     items: Items = {}
     if group and answers[0].ok:
         items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
+    if group and answers[1].ok:
+        items["memory-events"] = (answers[1].stdout, "text/plain")
     if pid and answers[-2].ok and not started_by(words_of(answers[-2].stdout), target.argv):
         answers = await _behind_wrapper(host, facts, target) or answers
     if pid and answers[-1].ok and answers[-2].ok:
@@ -146,9 +148,7 @@ async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
     return items
 
 
-async def _traffic(
-    endpoint: Endpoint, engine: Engine, model: str, target: Target, order: Order, clock: Clock
-) -> Items:
+async def _traffic(endpoint: Endpoint, engine: Engine, model: str, target: Target, order: Order, clock: Clock) -> Items:
     """Answers first; a server that is silent is asked no more."""
     least_s = engine.record_interval_s(target)
     found = {"answers": await checkable_answers(endpoint, engine, model)}

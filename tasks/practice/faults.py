@@ -28,12 +28,14 @@ class Faults:
     """Injected faults; with none the machine is well.
 
     Executions are counted argv by argv: what sudo, a script or `timeout` runs counts, they themselves do not.
-    `unkillable` PIDs survive every signal, as a process in state D does.
+    `unkillable` PIDs survive every signal, as a process in state D does. `oom_kills` counts what the kernel's OOM
+    killer took, by the PID of a process in the same control group.
     """
 
     sudo_refused: bool = False
     unreachable: bool = False
     unkillable: set[int] = field(default_factory=set)
+    oom_kills: dict[int, int] = field(default_factory=dict)
     executions: int = 0
     seen: list[tuple[str, ...]] = field(default_factory=list)
     _rules: list[_Rule] = field(default_factory=list)
@@ -79,6 +81,7 @@ class Faults:
         """Well again, whatever was injected (the counters stay)."""
         self.sudo_refused = self.unreachable = False
         self.unkillable.clear()
+        self.oom_kills.clear()
         self._rules.clear()
 
     @property

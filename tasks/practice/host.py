@@ -79,11 +79,11 @@ class PracticeMachine:
         if inside:
             inside.guests.append(self)
         self.files.layers += [
-            cgroupfs(self._control_groups),
+            cgroupfs(self._control_groups, self.faults.oom_kills),
             sysfs(self.pci),
             device_files(self.pci),
             nvidia_proc(self.pci),
-            Procfs(self.processes),
+            Procfs(self.processes, self.faults.unkillable),
         ]
 
     async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:

@@ -2,7 +2,7 @@
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +25,10 @@ class Seen:
 
 
 class Procfs(Layer):
-    """The machine's own processes under /proc/PID; `table` is asked at each look."""
+    """The machine's own processes under /proc/PID; `table` is asked at each look. `frozen` ones are in state D."""
 
-    def __init__(self, table: Callable[[], Mapping[int, Seen]]) -> None:
-        self._table = table
+    def __init__(self, table: Callable[[], Mapping[int, Seen]], frozen: Set[int] = frozenset()) -> None:
+        self._table, self._frozen = table, frozen
 
     def covers(self, path: str) -> bool:
         return path == "/proc" or path.startswith("/proc/")
@@ -50,7 +50,7 @@ class Procfs(Layer):
             return f"0::{ServiceUnit(seen.unit).control_group}\n".encode() if seen.unit else b"0::/user.slice\n"
         if seen.real and name != "cmdline":
             return _real(int(pid), name, path)
-        return _synthetic(int(pid), name, seen)
+        return _synthetic(int(pid), name, seen, frozen=int(pid) in self._frozen)
 
     def names(self, path: str) -> list[str]:
         return list(_FILES) if path.count("/") == 2 else [str(pid) for pid in self._table()]
@@ -73,7 +73,7 @@ def is_real(pid: int) -> bool:
     return pid <= _REAL_PID_MAX
 
 
-def _synthetic(pid: int, name: str, seen: Seen) -> bytes:
+def _synthetic(pid: int, name: str, seen: Seen, *, frozen: bool) -> bytes:
     comm = seen.argv[0].rpartition("/")[2][:15]
     match name:
         case "cmdline":
@@ -83,8 +83,9 @@ def _synthetic(pid: int, name: str, seen: Seen) -> bytes:
         case "comm":
             return f"{comm}\n".encode()
         case "stat":
-            return f"{pid} ({comm}) S 1 {pid} {pid} 0 -1 4194560 {'0 ' * 41}0\n".encode()
-    return f"Name:\t{comm}\nState:\tS (sleeping)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\n".encode()
+            return f"{pid} ({comm}) {'D' if frozen else 'S'} 1 {pid} {pid} 0 -1 4194560 {'0 ' * 41}0\n".encode()
+    state = "D (disk sleep)" if frozen else "S (sleeping)"
+    return f"Name:\t{comm}\nState:\t{state}\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t1\nUid:\t0\t0\t0\t0\n".encode()
 
 
 def _pairs(env: Mapping[str, str]) -> Iterator[str]:

@@ -77,13 +77,17 @@ def sysfs(bus: PciBus) -> Tree:
     return Tree(("/sys",), draw, bus.state)
 
 
-def cgroupfs(control_groups: Callable[[], Mapping[str, list[int]]]) -> Tree:
+def cgroupfs(control_groups: Callable[[], Mapping[str, list[int]]], oom_kills: Mapping[int, int]) -> Tree:
     def draw() -> Iterator[tuple[str, Node]]:
         yield "/sys/fs/cgroup/cgroup.controllers", b"cpuset cpu io memory hugetlb pids rdma misc\n"
         for path, pids in control_groups().items():
             yield f"/sys/fs/cgroup{path}/cgroup.procs", "".join(f"{pid}\n" for pid in pids).encode()
+            killed = sum(oom_kills.get(pid, 0) for pid in pids)
+            counts = {"low": 0, "high": 0, "max": 0, "oom": killed, "oom_kill": killed, "oom_group_kill": 0}
+            text = "".join(f"{name} {count}\n" for name, count in counts.items())
+            yield f"/sys/fs/cgroup{path}/memory.events", text.encode()
 
-    return Tree(("/sys/fs/cgroup",), draw, control_groups)
+    return Tree(("/sys/fs/cgroup",), draw, lambda: (control_groups(), dict(oom_kills)))
 
 
 def device_files(bus: PciBus) -> Tree:

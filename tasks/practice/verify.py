@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tasks.practice.unitfile import UnitText, parse_boolean, parse_span, read_unit_text, split_words
-from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec, is_signal
+from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec, find_drop_ins, is_signal
 
 if TYPE_CHECKING:
     from tasks.practice.host import PracticeMachine
@@ -71,6 +71,8 @@ def verify(machine: "PracticeMachine", path: str) -> tuple[list[str], bool]:
         words = "failed to load properly, please adjust/correct and reload service manager: Bad message"
         return [*problems, f"Unit {name} {words}"], False
     if name.endswith(".service"):
+        for drop_in in find_drop_ins(machine.files, name):  # the real one too, by name
+            read_unit_text(machine.files.read(drop_in).decode("utf-8", "replace"), text)
         fatal = list(_fatal(machine, name, text))
         return problems + fatal, not fatal
     return problems, True

@@ -7,11 +7,9 @@ import typer
 
 from deployments import interrupts
 from deployments.cli_lab import lab
-from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, console, run
+from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run
 from deployments.unbroken import unbroken_output
 from state.errors import InterlockError
-from state.events import ErrorFacts
-from state.hold import Answer
 
 app = typer.Typer(
     name="interlock",
@@ -42,6 +40,7 @@ def main() -> None:
 def tell(error: InterlockError, *, as_json: bool) -> int:
     """The sentence and the hint on standard error, with `--json` also as one object; the exit code."""
     from deployments.run import print_error, print_json
+    from state.events import ErrorFacts
 
     if as_json:
         print_json({"error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
@@ -129,7 +128,7 @@ def recover(
 @app.command()
 def answer(
     rollout: RolloutId,
-    word: Annotated[Answer, typer.Argument(metavar="ANSWER", help="promote or rollback.")],
+    word: Annotated[Word, typer.Argument(metavar="ANSWER", help="promote or rollback.")],
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
     as_json: AsJson = False,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,6 +14,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Bare = Annotated[bool, typer.Option("--bare", help="Run the same loop without Prefect.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
 RolloutId = Annotated[str, typer.Argument(metavar="ROLLOUT", help="A rollout's id, or its beginning.")]
+Word = Literal["promote", "rollback"]
+"""`state.hold.Answer`, whose module is loaded only when somebody answers."""
 
 
 def console() -> Console:

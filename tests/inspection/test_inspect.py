@@ -122,7 +122,7 @@ def test_an_endless_stream_ends_in_bounded_memory(kind: str, said: str) -> None:
 
 def test_inspect_needs_nothing_of_the_orchestrator() -> None:
     """So that it starts at once: neither the command line nor the inspection imports what it does not use."""
-    heavy = ("prefect", "sqlalchemy", "asyncssh", "httpx", "multiprocessing")
+    heavy = ("prefect", "sqlalchemy", "asyncssh", "httpx", "pydantic", "multiprocessing")
     script = (
         f"import sys; from deployments import cli, inspect; print([name for name in {heavy} if name in sys.modules])"
     )

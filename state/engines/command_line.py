@@ -190,13 +190,14 @@ def _value(tables: FlagTables, name: str, values: Sequence[str]) -> ArgumentValu
         return True
     if name in tables.objects and len(values) == 1:
         return object_of(values[0])
-    typed = [word if name in tables.text else _typed(word) for word in values]
+    typed = [word if name in tables.text else typed_word(word) for word in values]
     if name in tables.bare:
         return True
     return typed[0] if len(typed) == 1 and name not in tables.lists else list(typed)
 
 
-def _typed(word: str) -> str | int | float:
+def typed_word(word: str) -> str | int | float:
+    """A word as the number that it is; anything else as it stands."""
     if not _NUMBER.fullmatch(word):
         return word
     return int(word) if re.fullmatch(r"-?\d+", word) else float(word)

@@ -20,6 +20,7 @@ from state.evidence import Evidence, common_facts
 from state.judging import judge
 from state.performance import performance_facts
 from state.plan import Plan
+from state.request_facts import ANSWERS
 from state.rollout import Rollout
 from state.sampling import carried
 from state.store.port import EvidenceStore
@@ -74,7 +75,7 @@ async def verify(work: Work) -> Event:
 def _before(work: Work) -> dict[str, EvidenceItem]:
     """What the baseline measured for comparison, under names of its own: a judgement needs one event alone."""
     taken = work.rollout.baseline.evidence if work.rollout.baseline and work.action.side == "new" else {}
-    return {f"{BASELINE}{name}": taken[name] for name in (LOAD, GENERATIONS) if name in taken}
+    return {f"{BASELINE}{name}": taken[name] for name in (LOAD, GENERATIONS, ANSWERS) if name in taken}
 
 
 def _spent(work: Work) -> float:

@@ -88,7 +88,8 @@ class Claim(Value):
 class Fact(Value):
     """One thing read from evidence. `value` None means that the evidence does not say. `evidence` holds digests.
 
-    `samples` are the observations behind a level, `baseline` those of the configuration that it is compared with.
+    `sample` counts observations. `samples` are those behind a level, or means of a few of them each, `baseline` those
+    of the configuration that it is compared with.
     """
 
     metric: str

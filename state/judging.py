@@ -106,11 +106,12 @@ def _decide_level(claim: Claim, fact: Fact, confidence: float, look: int) -> Dec
 
 def _too_few(claim: Claim, fact: Fact) -> Decision | None:
     """More traffic mends too few samples of the new configuration, and nothing those of the baseline, which is gone."""
-    least = max(LEAST_SAMPLES if claim.estimator != "proportion" else 1, claim.minimum_sample)
-    shown = _amount(float(fact.value), claim)
-    if len(fact.samples) < least:
-        text = f"not enough data: {shown} from {len(fact.samples)} of at least {least} samples"
-        return Decision("inconclusive", text, more=True, estimate=_point(claim, fact) if fact.samples else None)
+    fewest = LEAST_SAMPLES if claim.estimator != "proportion" else 1
+    least, seen = max(fewest, claim.minimum_sample), max(len(fact.samples), fact.sample)
+    if len(fact.samples) < fewest or seen < least:
+        few = f"{_amount(float(fact.value), claim)} from {min(seen, least - 1)} of at least {least} samples"
+        point = _point(claim, fact) if fact.samples else None
+        return Decision("inconclusive", f"not enough data: {few}", more=True, estimate=point)
     if claim.estimator == "change" and len(fact.baseline) < least:
         text = f"not enough data: {len(fact.baseline)} of at least {least} samples of the baseline"
         return Decision("inconclusive", text)

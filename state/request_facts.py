@@ -6,10 +6,26 @@ from state.claims import Fact
 from state.evidence import Evidence
 
 MODELS, ANSWERS, GENERATIONS = "models", "answers", "generations"
+BEFORE = "baseline-answers"
+
+
+def same_as_before(evidence: Evidence) -> Iterator[Fact]:
+    """How many answers at temperature 0 are, word for word, those of the service as it was before. No claim is about
+    it: two starts of the same configuration differ too (reference/operators.md, A2)."""
+    before = {(a.get("prompt"), a.get("stream")): a.get("shown") for a in evidence.records(BEFORE)}
+    asked = [a for a in evidence.records(ANSWERS) if (a.get("prompt"), a.get("stream")) in before]
+    if asked:
+        same = sum(a.get("shown") == before[a.get("prompt"), a.get("stream")] for a in asked)
+        told = "all" if same == len(asked) else f"{same} of {len(asked)}"
+        text = f"{told} answers at temperature 0 are, word for word, those of before; nothing is decided by that"
+        yield Fact(
+            metric="answers.same", value=same, sample=len(asked), text=text, evidence=evidence.cite(ANSWERS, BEFORE)
+        )
 
 
 def request_facts(evidence: Evidence, name: str) -> Iterator[Fact]:
     """What our own requests brought; `name` is what the models endpoint should list."""
+    yield from same_as_before(evidence)
     answers = evidence.records(ANSWERS)
     requests = [*answers, *evidence.records(GENERATIONS)]
     if requests:

@@ -66,7 +66,7 @@ def ordered(claims: Sequence[Claim], traffic: Traffic, salt: str, round_: int, s
         traffic=traffic,
         salt=salt,
         round=round_,
-        generations=generations(round_),
+        generations=_generations(claims, round_),
         levels=levels(claims),
         passes=passes(round_),
         first_pass=passes_before(round_),
@@ -75,6 +75,12 @@ def ordered(claims: Sequence[Claim], traffic: Traffic, salt: str, round_: int, s
         first_asking=askings_before(round_),
         seconds=max(budget - spent_s, budget / 4),
     )
+
+
+def _generations(claims: Sequence[Claim], round_: int) -> int:
+    """As the rounds have it; the first as many as the most demanding claim about acceptance needs."""
+    needed = max((c.minimum_sample for c in claims if c.metric.endswith(".accept_length")), default=0)
+    return max(generations(round_), needed if round_ == 1 else 0)
 
 
 def baseline_order(claims: Sequence[Claim], traffic: Traffic, salt: str) -> Order | None:

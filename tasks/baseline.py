@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from state.engines.engine import Engine
 from state.observation import Observation
@@ -14,7 +15,7 @@ from tasks.load import measure
 from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
-from tasks.traffic import generations
+from tasks.traffic import checkable_answers, generations
 from tasks.verification import Items, Started, model_of, read_start
 
 GENERATION_TIMEOUT_S = 30.0
@@ -45,7 +46,8 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
     async with Endpoint(host, target.endpoint) as endpoint:
         question = engine.generation("The quick brown fox", 8, exact=False)
         answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
-    good = answer.ok and engine.reply(answer.body) is not None
+        good = answer.ok and engine.reply(answer.body) is not None
+        answers = await _answers(endpoint, engine, target) if good else []
     summary = f"{unit.name} runs as PID {unit.main_pid} and generates" if good else (
         f"{unit.name} is active, but does not generate ({answer.error or f'HTTP {answer.status}'})"
     )  # fmt: skip
@@ -56,7 +58,16 @@ async def take(host: Host, engine: Engine, target: Target | None, observed: Obse
         json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(),
         "application/json",
     )
+    if answers:
+        items["answers"] = (json.dumps(answers).encode(), "application/json")
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
+
+
+async def _answers(endpoint: Endpoint, engine: Engine, target: Target) -> list[dict[str, Any]]:
+    """The checkable questions, so that it can be told afterwards which answers are others now."""
+    (asked,) = [q for name, q in engine.probes().items() if name == "models"]
+    models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
+    return await checkable_answers(endpoint, engine, model_of(target, models.body if models.ok else b""))
 
 
 async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:

@@ -55,7 +55,7 @@ def speculation_facts(evidence: Evidence, startup: Startup) -> Iterator[Fact]:
         yield Fact(
             metric="requests.accept_length",
             value=fmean(lengths),
-            sample=len(lengths),
+            sample=len(lengths) * (2 if source == PAIRS else 1),
             samples=tuple(lengths),
             text=f"accept length {fmean(lengths):.2f} over {len(lengths)} {source}",
             evidence=evidence.cite(GENERATIONS if source != WINDOWS else JOURNAL),
@@ -63,7 +63,7 @@ def speculation_facts(evidence: Evidence, startup: Startup) -> Iterator[Fact]:
     yield _agreement(evidence, counted, accept_lengths(evidence.records(GENERATIONS)))
 
 
-WINDOWS = "windows of the log"
+WINDOWS, PAIRS = "windows of the log", "pairs of our requests"
 
 
 def _lengths(evidence: Evidence, startup: Startup) -> tuple[list[float], str]:
@@ -72,7 +72,7 @@ def _lengths(evidence: Evidence, startup: Startup) -> tuple[list[float], str]:
     own = accept_lengths(records)
     if own:
         alone = any(record.get("verify_calls") for record in records)
-        return own, "of our requests" if alone else "pairs of our requests"
+        return own, "of our requests" if alone else PAIRS
     return [w.accept_length for w in startup.windows if w.accept_length is not None and w.drafted], WINDOWS
 
 

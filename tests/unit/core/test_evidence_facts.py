@@ -99,7 +99,7 @@ class TestSeed:
         one = evidence(journal=journal(SEED), generations=generations(6.0))
         (verdict,) = judge([level], facts(one).values())
         assert (verdict.outcome, verdict.more) == ("inconclusive", True)
-        assert verdict.reason == "not enough data: 6.00 from 1 of at least 6 samples"
+        assert verdict.reason == "not enough data: 6.00 from 1 of at least 12 samples"
 
     def test_nothing_else_is_held(self) -> None:
         held = {name for name, v in verdicts(self.seed).items() if v.outcome == "held"}

@@ -14,6 +14,7 @@ from tasks import argv
 from tasks.checkpoint import read_loading
 from tasks.gpu_preflight import gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
+from tasks.port_range import port_doubts
 from tasks.properties import listeners_of, pids_of
 from tasks.sequence import READ_TIMEOUT_S
 
@@ -71,7 +72,8 @@ async def preflight(
         *_checks(revision, version, len(plan.gpus), host.name),
         checkpoint.fit(loading, known, gpus, loaded_gb),
     )
-    warnings = (*_warnings(observed, drop_ins), *checkpoint.doubts(loading, known, loaded_gb))
+    doubts = (*checkpoint.doubts(loading, known, loaded_gb), *await port_doubts(host, revision))
+    warnings = (*_warnings(observed, drop_ins), *doubts)
     return Preflight(checks, warnings, tuple(refusals), version)
 
 

@@ -10,6 +10,12 @@ from tasks.practice.files import Entry, Layer, refusal
 from tasks.practice.units import ServiceUnit
 
 _FILES = ("cmdline", "environ", "comm", "stat", "status", "cgroup")
+_SETTINGS = {
+    "/proc/sys/net/ipv4/ip_local_port_range": b"32768\t60999\n",
+    "/proc/sys/net/ipv4/ip_local_reserved_ports": b"\n",
+}
+"""The kernel's own defaults."""
+
 _REAL_PID_MAX = 4_194_304
 
 
@@ -34,6 +40,10 @@ class Procfs(Layer):
         return path == "/proc" or path.startswith("/proc/")
 
     def lstat(self, path: str) -> Entry:
+        if path in _SETTINGS:
+            return Entry("file", 0o644, 0, 0)
+        if any(setting.startswith(f"{path}/") for setting in _SETTINGS):
+            return Entry("directory", 0o555, 0, 0)
         match path.split("/")[2:]:
             case []:
                 return Entry("directory", 0o555, 0, 0)
@@ -44,6 +54,8 @@ class Procfs(Layer):
         raise refusal(errno.ENOENT, path)
 
     def read(self, path: str) -> bytes:
+        if path in _SETTINGS:
+            return _SETTINGS[path]
         pid, name = path.split("/")[2:4]
         seen = self._seen(pid, path)
         if name == "cgroup":

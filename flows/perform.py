@@ -37,7 +37,7 @@ from tasks.argv import cat
 from tasks.gpu_preflight import quarantine_refusals
 from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
-from tasks.preflight import port_of, preflight
+from tasks.preflight import port_of, preflight, version_of
 from tasks.sequence import READ_TIMEOUT_S, forget_units
 from tasks.verification import Items
 
@@ -76,7 +76,7 @@ async def _installed(host: Host, engine: Engine, revision: Revision, observed: O
     )
     said = answers.pop(0) if version else None
     found = {path: _architectures(answer.stdout) for path, answer in zip(paths, answers, strict=True) if answer.ok}
-    return Installed(said.text.strip() or None if said and said.ok else None, found)
+    return Installed(version_of(engine, said), found)
 
 
 def _architectures(config: bytes) -> tuple[str, ...]:

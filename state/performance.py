@@ -186,10 +186,13 @@ def _accept_length(claim: Claim, evidence: Evidence) -> Fact:
 def accept_lengths(generations: Sequence[Mapping[str, Any]]) -> list[float]:
     """(completion tokens - 1) / verify calls of each request: the first token comes from prefill, not from a verify
     step, so this matches SGLang's logged accept len (0.4.6 to 0.5.23). Where the engine tells no figures of single
-    requests: 1 + accepted / drafts as counted while a pair of them ran, which is vLLM's own mean acceptance length."""
+    requests: 1 + accepted / drafts as counted while a pair of them ran, which is vLLM's own mean acceptance length.
+
+    An engine that tells drafts and accepted drafts of a request alone (llama.cpp) gave one token of its own at each
+    step beside the accepted ones, so the steps are known."""
     lengths = []
     for generation in generations:
-        verified, tokens = _number(generation.get("verify_calls")), _number(generation.get("tokens"))
+        verified, tokens = _steps(generation), _number(generation.get("tokens"))
         counted = generation.get("counted")
         if verified and verified > 0 and tokens and tokens > 1:
             lengths.append((tokens - 1) / verified)
@@ -197,6 +200,14 @@ def accept_lengths(generations: Sequence[Mapping[str, Any]]) -> list[float]:
             drafts, accepted = _number(counted.get("drafts")), _number(counted.get("accepted"))
             lengths += [1 + accepted / drafts] if drafts and accepted is not None else []
     return lengths
+
+
+def _steps(generation: Mapping[str, Any]) -> float | None:
+    told, tokens = _number(generation.get("verify_calls")), _number(generation.get("tokens"))
+    drafted, accepted = _number(generation.get("drafted")), _number(generation.get("accepted"))
+    if told is not None or not drafted or accepted is None or tokens is None:
+        return told
+    return tokens - 1 - accepted
 
 
 def _number(value: Any) -> float | None:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from state.canonical import digest_of, sha256_hex
 from state.claims import Doubt
+from state.engines.registry import NAMES
 from state.engines.rendering import rendering_for
 from state.errors import UsageInvalid
 from state.manifest.claim_specs import ClaimSpec
@@ -107,7 +108,8 @@ def render(manifest: Manifest) -> Revision:
     """The revision that a manifest stands for. Raises UsageInvalid for an engine whose command line is not known."""
     rendering = rendering_for(manifest.engine.kind)
     if rendering is None:
-        raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint="set `engine.kind` to sglang or vllm")
+        known = ", ".join(name for name in NAMES if rendering_for(name))
+        raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint=f"`engine.kind` can be {known}")
     unit, engine, gpus, policy = manifest.unit, manifest.engine, manifest.gpus, manifest.policy
     argv = (*engine.command, *rendering.render_arguments(engine.arguments, engine.command))
     return Revision(

@@ -50,7 +50,7 @@ async def preflight(
     `loaded_gb` is what an earlier start of the same model loaded on each GPU, None where that is not known."""
     asked = _questions(engine, revision)
     answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
-    version = answers["version"].text.strip() or None if "version" in answers and answers["version"].ok else None
+    version = version_of(engine, answers.get("version"))
     drop_ins = await _drop_ins(host, observed, answers)
     refusals = [
         *_system(answers, host.name),
@@ -91,6 +91,13 @@ def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
         asked["version"] = Argv(version)
     asked |= {f"path:{name}": argv.exists(path) for name, path in _local(revision).items()}
     return asked | {f"secret:{path}": Argv(("test", "-f", path), root=True) for path in revision.secrets}
+
+
+def version_of(engine: Engine, said: Completed | None) -> str | None:
+    """What the engine makes of the answer to its `version_argv`; None where it was not asked, or failed."""
+    if said is None or not said.ok:
+        return None
+    return engine.read_version(said.text, said.stderr.decode("utf-8", "replace"))
 
 
 def _local(revision: Revision) -> dict[str, str]:

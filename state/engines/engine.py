@@ -102,6 +102,10 @@ class Engine(Protocol):
         """How to ask the installed engine for its version without starting it; None where there is no quick way."""
         ...
 
+    def read_version(self, stdout: str, stderr: str) -> str | None:
+        """The version in what `version_argv` printed when it succeeded; None where there is none."""
+        ...
+
     def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """How to ask the installed engine which flags it accepts; the first that it understands counts."""
         ...

@@ -76,6 +76,9 @@ class Sglang:
             return (command[0], "-c", "import importlib.metadata as m; print(m.version('sglang'))")
         return None
 
+    def read_version(self, stdout: str, stderr: str) -> str | None:
+        return stdout.strip() or None
+
     def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         return ((*command, "--help"),)
 

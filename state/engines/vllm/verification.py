@@ -86,6 +86,9 @@ class Vllm:
         folder, _, name = command[0].rpartition("/")
         return (f"{folder}/python3", "-c", code) if name == "vllm" and folder else None
 
+    def read_version(self, stdout: str, stderr: str) -> str | None:
+        return stdout.strip() or None
+
     def help_argvs(self, command: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """Recent releases show groups alone unless all is asked for; older ones know no such value."""
         return ((*command, "--help=all"), (*command, "--help"))

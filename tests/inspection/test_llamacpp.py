@@ -38,6 +38,20 @@ def test_a_start_is_followed_to_its_own_word_for_ready() -> None:
     loading = boot(*START, "0.00.000.000 I main: HTTP server is listening, hostname: 127.0.0.1, port: 9931")
     assert (loading.outcome, loading.stage, loading.version) == ("starting", "kv-cache", "b7312")
     assert (boot(*START, LISTENING).outcome, boot(*START, LISTENING).speculation.state) == ("ready", None)
+    newest = "0.05.411.182 I srv  llama_server: listening on http://0.0.0.0:8000"
+    assert boot(*START, newest).outcome == "ready"
+
+
+def test_the_length_is_read_with_its_padding() -> None:
+    line = "0.28.760.136 I slot print_timing: id  3 | task 0 | draft acceptance = 0.67512 (  293 accepted /   434 generated), mean len =  2.35"
+    found = boot(*START, LISTENING, line).speculation.accept_length
+    assert found is not None
+    assert found.mean == 2.35
+
+
+def test_a_head_of_its_own_is_a_draft() -> None:
+    line = "0.20.185.375 I srv    load_model: creating MTP draft context against the target model '/m/model.gguf'"
+    assert boot(*START, line).speculation.state == "configured"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +64,10 @@ def test_a_start_is_followed_to_its_own_word_for_ready() -> None:
         pytest.param(
             "1.12.930.414 I slot print_timing: draft acceptance = 0.60 (  603 accepted /  1000 generated), mean len = 2.81",
             id="newer",
+        ),
+        pytest.param(
+            "0.28.760.136 I slot print_timing: id  3 | task 0 | draft acceptance = 0.60300 (  603 accepted /  1000 generated), mean len =  2.35",
+            id="newest-with-a-padded-length",
         ),
     ],
 )
@@ -65,6 +83,7 @@ def test_requests_counts_are_summed(line: str) -> None:
     ("line", "code"),
     [
         ("error: invalid argument: --draft-max", "bad-arguments"),
+        ('error while handling argument "--spec-type": unknown speculative type: mtp', "bad-arguments"),
         ("0.01.020.100 E srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 9931", "port-in-use"),
         (
             "0.01.020.100 E ggml_backend_cuda_buffer_type_alloc_buffer: allocating 900.00 MiB on device 0: cudaMalloc failed: out of memory",

@@ -1,5 +1,5 @@
 # lines of logs and their patterns are shown whole
-"""llama-server's log lines (README at commit 00dc8057 and public logs): what each proves about a boot.
+"""llama-server's log lines (README at commit 00dc8057 and public logs of builds 4500 to 11000): what each proves.
 
 Time stamps are elapsed (`1.12.930.414 I `). The port opens before the model is loaded, so only the line that says on
 which URL the server is listening means ready. Acceptance is printed for each request.
@@ -34,7 +34,9 @@ SIGNATURES = Signatures(
             r"failed to open GGUF file|(?:gguf|GGUF).{0,120}No such file|model file .{0,200}not found",
         ),
         signature(
-            "bad-arguments", "error: ", r"^error: (?:invalid argument|unknown argument|argument has been removed)"
+            "bad-arguments",
+            "",
+            r"^error: (?:invalid argument|unknown argument|argument has been removed)|^error while handling argument ",
         ),
         signature(
             "weights-mismatch",
@@ -46,16 +48,18 @@ SIGNATURES = Signatures(
     ),
     RUNTIME_SIGNATURES,
 )
-_PREFIX = re.compile(r"(?:\d+\.\d\d\.\d{3}\.\d{3} )?(?:[IWED] )?(?:(?:srv|slot|main|que|cmn) +\w*: +)?")
-_ACCEPTANCE = re.compile(
+_PREFIX = re.compile(r"(?:\d+\.\d\d\.\d{3}\.\d{3} )?(?:[IWED] )?(?:(?:srv|slot|main|que|cmn|spec)(?: +\w*)?: +)?")
+ACCEPTANCE = re.compile(
     r"draft acceptance(?: rate)? = (?P<rate>\d+\.\d+) \( *(?P<accepted>\d+) accepted / *(?P<drafted>\d+) generated\)"
-    r"(?:, mean len = (?P<length>\d+\.\d+)(?=\D|$))?"
+    r"(?:, mean len = +(?P<length>\d+\.\d+)(?=\D|$))?"
 )
 _BUILD = re.compile(r"build: (?P<build>\d+) \([0-9a-f]+\)")
-_LISTENING = re.compile(r"(?<!HTTP )server is listening on https?://")
+_LISTENING = re.compile(r"(?<!HTTP )server is listening on https?://|listening on https?://")
+"""`llama_server: listening on …` since about build 10500, `main: server is listening on …` before."""
 _STAGES: tuple[tuple[str, Stage], ...] = (
     ("loading model '", "weights"),
     ("loading draft model", "draft-weights"),
+    ("creating MTP draft context", "draft-weights"),
     ("llama_kv_cache", "kv-cache"),
     ("warming up the model", "warm-up"),
 )
@@ -81,16 +85,16 @@ def _events(line: Line, text: str) -> Iterator[Event]:
     if build := _BUILD.match(text):
         yield Banner()
         yield VersionSeen(f"b{build['build']}")
-    if found := _ACCEPTANCE.search(text):
+    if found := ACCEPTANCE.search(text):
         yield from _drafted(found, line)
     elif "statistics draft" in text:
         yield SpeculationBuilt()
     for words, stage in _STAGES:
         if words in text:
             yield StageEntered(stage)
-    if "loading draft model" in text:
+    if "loading draft model" in text or "creating MTP draft context" in text:
         yield SpeculationBuilt()
-    if _LISTENING.search(text):
+    if _LISTENING.match(text):
         yield Ready()
     elif text.startswith(("cleaning up before exit", "received signal", "Received second interrupt")):
         yield StopAsked()

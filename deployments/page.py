@@ -11,6 +11,7 @@ from rich.text import Text
 
 from state.claims import PLANES, Claim, Verdict
 from state.events import HoldOpened, RolloutConcluded
+from state.judging import refuting
 from state.narrative import Line, Mark
 from state.plan import Plan
 
@@ -39,14 +40,18 @@ def show_plan(console: Console, plan: Plan, digest: str) -> None:
     )  # fmt: skip
     console.print(f"  if a claim is refuted: {previous}", highlight=False)
     console.print(f"  claims: {len(plan.claims)} ({_by_plane(plan.claims)})", highlight=False)
+    for one in plan.undecidable:
+        instead = f" ({one.instead})" if one.instead else ""
+        console.print(Padding(Text(f"not decidable here: {one.claim}: {one.why}{instead}", style="dim"), (0, 0, 0, 2)))
 
 
 def show_claims(console: Console, claims: Sequence[Claim]) -> None:
     table = Table(box=box.SIMPLE_HEAD, title="Claims to be proven", title_justify="left")
-    for column in ("plane", "claim", "statement", "read from", "needs"):
+    for column in ("plane", "claim", "statement", "read from", "needs", "refuted by"):
         table.add_column(column, overflow="fold")
     for claim in claims:
-        table.add_row(claim.plane, claim.name, Text(claim.statement), claim.source, f"{claim.minimum_sample}")
+        sample = f"{claim.minimum_sample}" + (f" at {claim.confidence:.0%}" if claim.confidence is not None else "")
+        table.add_row(claim.plane, claim.name, Text(claim.statement), claim.source, sample, refuting(claim))
     console.print(table)
 
 

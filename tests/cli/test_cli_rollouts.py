@@ -33,6 +33,8 @@ def test_a_change_is_planned_applied_proven_and_found_again(practice: Stage) -> 
     assert (planned.code, planned.err) == (0, "")
     assert "stop sglang-qwen.service and prove that nothing of it is left" in planned.out
     assert "Claims to be proven" in planned.out
+    assert "refuted by" in planned.out
+    assert "not decidable here: metrics-agree: without enable_metrics the engine serves no /metrics" in planned.out
     assert practice.facts() == before, "a plan changes nothing"
     (digest,) = re.findall(r"interlock apply --plan ([0-9a-f]{12}) MANIFEST", planned.out)
     in_json = practice.interlock("plan", manifest, "--json").json

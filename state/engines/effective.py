@@ -11,7 +11,7 @@ def effective(metric: str, name: str, sources: Mapping[str, Mapping[str, Any]], 
     not have it or contradict each other."""
     seen = {source: values[name] for source, values in sources.items() if name in values}
     if not seen:
-        return Fact(metric=metric, text=f"neither /server_info nor the log shows {name}", sample=0, evidence=cite)
+        return Fact(metric=metric, text=f"no source shows {name} as it is in effect", sample=0, evidence=cite)
     values = list(seen.values())
     if any(value != values[0] for value in values):
         said = ", ".join(f"{source} says {value!r}" for source, value in seen.items())

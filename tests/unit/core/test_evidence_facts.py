@@ -324,7 +324,7 @@ def effective(**changes: Any) -> dict[str, Any]:
             {"model_path": "/m"},
             "speculative-num-steps",
             "inconclusive",
-            "neither /server_info nor the log shows speculative_num_steps",
+            "no source shows speculative_num_steps as it is in effect",
             id="neither has it",
         ),
         pytest.param(

@@ -32,7 +32,7 @@ class _Waiting:
 
     def matched(self) -> list[tuple[Shape, Matches]]:
         matched = zip(self.shapes, (one.between(self.start, self.stop) for one in self.split.matches), strict=True)
-        return [(shape, matches) for shape, matches in matched if matches.rows]
+        return [(shape, matches) for shape, matches in matched if matches.count]
 
 
 class Bulk:
@@ -135,12 +135,12 @@ class Bulk:
         for shape, matches in waiting.matched():
             boot = self._boots[shape.pattern]
             if shape.record is None:
-                boot.repeat(shape.notices, len(matches.rows))
+                boot.repeat(shape.notices, matches.count)
             else:
                 records.append(_Records(boot, shape.record, matches))
         servers = {(id(one.boot), one.like.group) for one in records}
         if len(servers) == len(records):
-            for one in sorted(records, key=lambda one: one.matches.rows[-1]):
+            for one in _by_last(records):
                 one.hand_over()
         else:
             _in_order(records, waiting.start, waiting.stop)
@@ -161,16 +161,20 @@ class _Records:
     matches: Matches
 
     def hand_over(self) -> None:
-        if self.matches.rows:
-            self.boot.take_records(self.like, self.matches.fields, len(self.matches.rows))
+        if self.matches.count:
+            self.boot.take_records(self.like, self.matches.fields, self.matches.count)
 
     def between(self, start: int, stop: int) -> "_Records":
         return _Records(self.boot, self.like, self.matches.between(start, stop))
 
 
+def _by_last(records: list[_Records]) -> list[_Records]:
+    return sorted(records, key=lambda one: one.matches.rows[-1]) if len(records) > 1 else records
+
+
 def _in_order(records: Sequence[_Records], start: int, stop: int) -> None:
     """One rank printed records of several shapes: those of the commonest one are cut where another one stands."""
-    main = max(records, key=lambda one: len(one.matches.rows))
+    main = max(records, key=lambda one: one.matches.count)
     others = sorted(((row, one) for one in records if one is not main for row in one.matches.rows), key=itemgetter(0))
     begun = start
     for row, one in others:

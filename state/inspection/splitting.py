@@ -24,22 +24,36 @@ class Groups:
     fields: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Matches:
-    """The lines of one shape in order: their places among all lines that matched, and their fields by column."""
+    """The lines of one shape in order, `count` of `total` that matched, with their fields by column.
 
-    rows: Sequence[int]
+    `marks` has something for each of these lines and None for the others; it is only looked at where order matters.
+    """
+
+    count: int
+    total: int
     fields: Mapping[str, Sequence[bytes]]
+    marks: Sequence[bytes | None] = ()
+    places: Sequence[int] | None = None
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The places of the lines among all that matched."""
+        if self.places is None:
+            self.places = list(compress(range(self.total), self.marks))
+        return self.places
 
     def between(self, start: int, stop: int) -> "Matches":
         """Those with places from `start` to before `stop`."""
-        low, high = bisect_left(self.rows, start), bisect_left(self.rows, stop)
-        if high - low == len(self.rows):
+        if not self.count or (start == 0 and stop == self.total):
             return self
-        return Matches(self.rows[low:high], {name: column[low:high] for name, column in self.fields.items()})
+        low, high = bisect_left(self.rows, start), bisect_left(self.rows, stop)
+        fields = {name: column[low:high] for name, column in self.fields.items()}
+        return Matches(high - low, self.total, fields, places=self.rows[low:high])
 
 
-NO_MATCHES = Matches((), {})
+NO_MATCHES = Matches(0, 0, {}, places=())
 Packed = tuple[int, list[tuple[int, bytes]], list[tuple[bytes, dict[str, bytes]]]]
 
 
@@ -66,13 +80,12 @@ class Split:
     @classmethod
     def unpacked(cls, packed: Packed) -> "Split":
         count, others, shapes = packed
-        matches = [
-            Matches(array("I", rows), {name: column.split(b"\n") for name, column in fields.items()})
-            if rows
-            else NO_MATCHES
-            for rows, fields in shapes
-        ]
+        matches = [_unpacked(count, array("I", rows), fields) if rows else NO_MATCHES for rows, fields in shapes]
         return cls(count, others, matches)
+
+
+def _unpacked(total: int, places: Sequence[int], fields: Mapping[str, bytes]) -> Matches:
+    return Matches(len(places), total, {name: column.split(b"\n") for name, column in fields.items()}, places=places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +100,17 @@ class Splitter:
         """`block` ends with a line end."""
         parts: list[bytes | None] = cast(list[bytes | None], self.pattern.split(block))
         between = cast(list[bytes], parts[:: self.step])
-        others = [(at, between[at]) for at in compress(range(len(between)), between)]
+        alike = between.count(b"") == len(between)
+        others = [] if alike else [(at, text) for at, text in enumerate(between) if text]
         return Split(len(between) - 1, others, [self._matches(parts, groups) for groups in self.shapes])
 
     def _matches(self, parts: list[bytes | None], groups: Groups) -> Matches:
         marks = parts[groups.mark :: self.step]
-        if marks.count(None) == len(marks):
+        count = len(marks) - marks.count(None)
+        if not count:
             return NO_MATCHES
         fields = {name: self._column(parts, group, groups, marks) for name, group in groups.fields.items()}
-        return Matches(list(compress(range(len(marks)), marks)), fields)
+        return Matches(count, len(marks), fields, marks)
 
     def _column(
         self, parts: list[bytes | None], group: int, groups: Groups, marks: list[bytes | None]

@@ -8,7 +8,7 @@ from typing import Any
 
 from state import contracts
 from state.claims import Fact
-from state.inspection.kernel import read_kernel
+from state.inspection.kernel import looks_like_kernel, read_kernel
 from state.inspection.log import LogReader
 from state.inspection.report import Boot, LogReport
 from state.target import Target, started_by
@@ -165,7 +165,7 @@ def _ownership(evidence: Evidence) -> Iterator[Fact]:
 
 def _environment(target: Target, evidence: Evidence) -> Iterator[Fact]:
     variables = evidence.json(ENVIRON)
-    if not isinstance(variables, dict):
+    if not isinstance(variables, dict) or not variables:  # systemd starts nothing without any
         return
     for name in target.environment:
         value = variables.get(name, "(unset)")
@@ -204,10 +204,19 @@ def _kernel(evidence: Evidence) -> Iterator[Fact]:
     killed = _killed_for_memory(evidence)
     if killed:
         told.append(f"the OOM killer took {killed} of the unit's processes (memory.events)")
-    if KERNEL in evidence or killed:
+    count = len(faults) + killed
+    cited = evidence.cite(KERNEL, KERNEL_GPU, MEMORY_EVENTS)
+    if count == 0 and not all(map(_is_kernel_log, logs)):
+        yield Fact(metric="kernel.faults", text="the kernel log has a shape that is not known", evidence=cited)
+    elif KERNEL in evidence or count:
         text = "; ".join(told) or "no fault in the kernel log since the start"
-        cited = evidence.cite(KERNEL, KERNEL_GPU, MEMORY_EVENTS)
-        yield Fact(metric="kernel.faults", value=len(faults) + killed, text=text, evidence=cited)
+        yield Fact(metric="kernel.faults", value=count, text=text, evidence=cited)
+
+
+def _is_kernel_log(log: bytes) -> bool:
+    """Whether any line is the kernel's; a log without a record, of which journalctl says `-- No entries --`, is one."""
+    lines = [line for line in log.splitlines() if line and not line.startswith(b"-- ")]
+    return not lines or any(map(looks_like_kernel, lines))
 
 
 def _killed_for_memory(evidence: Evidence) -> int:

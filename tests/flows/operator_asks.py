@@ -1,7 +1,7 @@
 """What operators ask of a verifier, as one table: each complaint (A1 to B25 of the reference on operators), how it is
 built here, who of interlock says so, and in which whole rollout the same is held.
 
-`test_operator_asks.py` runs every row, `tests/lab/test_operator_asks.py` those marked `lab` on real systemd, and
+`test_operator_asks.py` runs every row, `tests/lab/test_lab_asks.py` those marked `lab` on real systemd, and
 `docs/reference/operator-asks.md` is compared with it.
 """
 

@@ -105,7 +105,7 @@ def _draft(target: Target, evidence: Evidence) -> Iterator[Fact]:
 
 def _environment(evidence: Evidence) -> Iterator[Fact]:
     variables = evidence.json(ENVIRON)
-    if not isinstance(variables, dict):
+    if not isinstance(variables, dict) or not variables:  # systemd starts nothing without any
         return
     simulated = "SGLANG_SIMULATE_ACC_LEN" in variables
     text = (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from flows.prove import claims_of, target_of
 from state.claims import Verdict
 from state.engines.engine import engine_for
-from state.engines.registry import NAMES, part
 from state.evidence import Evidence, common_facts
 from state.judging import judge
 from state.performance import performance_facts
@@ -25,7 +24,6 @@ from tasks.practice.engine.install import EngineName
 from tests.flows.rehearsal import rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
-ENGINES = [name for name in NAMES if part(name, "verification", "ENGINE") and name in get_args(EngineName)]
 LEVELS = {"concurrency": [1, 2]}
 STATED = [
     {"claim": "accept-length", "at_least": 1.2},
@@ -41,10 +39,13 @@ STATED = [
 ]
 """Every kind of claim that a manifest can state, with bounds that a sound service holds easily."""
 
-AGAIN: Mapping[str, dict[str, Any]] = {
+AGAIN: Mapping[EngineName, dict[str, Any]] = {
     "sglang": {"arguments": {"mem_fraction_static": 0.7, "enable_metrics": True}},
     "vllm": {"arguments": {"gpu_memory_utilization": 0.75}},
 }
+"""What is changed for a second rollout, whose acceptance can be held against that of the first."""
+
+ENGINES = tuple(AGAIN)
 METRICS = re.compile(r"metrics(@\d+)?")
 Damage = Callable[[str, bytes], bytes | None]
 
@@ -72,7 +73,7 @@ def proven(engine: EngineName) -> Proven:
     async def run() -> None:
         async with rehearsal(engine=engine) as stage:
             await stage.roll_out()
-            offers = {"engine": {"offers": ["json-schema", "tool-calls"]}}
+            offers: dict[str, Any] = {"engine": {"offers": ["json-schema", "tool-calls"]}}
             ended = await stage.roll_out(**AGAIN[engine], **offers, claims=STATED, traffic={"tokens": 64})
             assert ended.plan is not None
             assert ended.concluded is not None

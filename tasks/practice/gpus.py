@@ -57,7 +57,7 @@ def holders(bus: PciBus, address: str, opened: Mapping[int, Sequence[str]]) -> l
 
 def _of_group(bus: PciBus, group: Group) -> Iterator[Use]:
     words = group.argv
-    if not any("sglang" in word or "vllm" in word for word in words):
+    if not any("sglang" in word or "vllm" in word or "llama-server" in word for word in words):
         return
     members = group.members()
     others = [pid for pid in members if pid != group.pid]

@@ -1,11 +1,11 @@
 """A scene to practise on: a serving host with an engine and a hand-written unit, a GPU host, and their manifests."""
 
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncssh
 import httpx
@@ -14,9 +14,19 @@ from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_dela
 
 from state.manifest.model import HostSpec
 from tasks.hosts.port import Host
-from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, EngineName, engine_files, install_in
+from tasks.practice.engine.install import (
+    QWEN,
+    QWEN_DRAFT_GGUF,
+    QWEN_GGUF,
+    QWEN_MTP,
+    QWEN_WITHOUT_MTP,
+    EngineName,
+    engine_files,
+    install_in,
+)
 from tasks.practice.engine.memory import memory_engine
 from tasks.practice.host import PracticeMachine
+from tasks.practice.llamacpp_scene import LLAMACPP_UNIT, as_llamacpp, llamacpp_unit
 from tasks.practice.pci import gpu
 from tasks.practice.simulated import SimulatedHost
 from tasks.practice.sshd import PracticeSshd
@@ -58,7 +68,7 @@ class Scene:
 
     @property
     def unit(self) -> str:
-        return VLLM_UNIT if self.engine == "vllm" else UNIT
+        return SERVICES[self.engine].unit
 
     @property
     def unit_file(self) -> str:
@@ -87,9 +97,7 @@ class Scene:
             raise TimeoutError(f"{self.unit} does not answer on port {self.port}") from None
 
     async def _answers(self) -> bool:
-        path, body = "/generate", dict[str, Any](text="The quick brown fox", sampling_params={"max_new_tokens": 4})
-        if self.engine == "vllm":
-            path, body = "/v1/completions", {"prompt": "The quick brown fox", "max_tokens": 4}
+        path, body = SERVICES[self.engine].ping
         async with httpx.AsyncClient(transport=self.serving.transport(), trust_env=False) as client:
             try:
                 answer = await client.post(f"http://127.0.0.1:{self.port}{path}", json=body, timeout=5.0)
@@ -98,12 +106,13 @@ class Scene:
         return answer.status_code == 200
 
     def manifest(self, arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
-        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map); vLLM: MTP.
+        """YAML text: the seed's configuration (NEXTN, 5 steps, draft path, fraction 0.75, tp 4, GPU map); vLLM: MTP;
+        llama.cpp: a draft model.
 
         `changes` are merged over it, and `arguments` over its engine arguments.
         """
         seed = seed_manifest(self.specs, self.port)
-        return manifest_text(as_vllm(seed, self.port) if self.engine == "vllm" else seed, arguments, **changes)
+        return manifest_text(SERVICES[self.engine].manifest(seed, self.port), arguments, **changes)
 
 
 def manifest_text(seed: Mapping[str, Any], arguments: Mapping[str, Any] | None = None, **changes: Any) -> str:
@@ -155,6 +164,28 @@ def seed_manifest(specs: Mapping[str, HostSpec], port: int) -> dict[str, Any]:
     }
 
 
+class _Service(NamedTuple):
+    """One engine's service: its unit's name and `text`, its `manifest` from the seed's, a request that it answers."""
+
+    unit: str
+    text: Callable[..., str]
+    manifest: Callable[[Mapping[str, Any], int], Mapping[str, Any]]
+    ping: tuple[str, Mapping[str, Any]]
+
+
+_FOX = "The quick brown fox"
+SERVICES: Mapping[EngineName, _Service] = {
+    "sglang": _Service(
+        UNIT,
+        service_unit,
+        lambda seed, _port: seed,
+        ("/generate", {"text": _FOX, "sampling_params": {"max_new_tokens": 4}}),
+    ),
+    "vllm": _Service(VLLM_UNIT, vllm_unit, as_vllm, ("/v1/completions", {"prompt": _FOX, "max_tokens": 4})),
+    "llamacpp": _Service(LLAMACPP_UNIT, llamacpp_unit, as_llamacpp, ("/completion", {"prompt": _FOX, "n_predict": 4})),
+}
+
+
 @asynccontextmanager
 async def scene(
     root: Path | None,
@@ -192,13 +223,12 @@ def _furnish(
     version: str | None,
     kill_mode: str,
 ) -> None:
-    models = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP)
+    models = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, QWEN_GGUF, QWEN_DRAFT_GGUF)
     install_in(
         made.serving.files,
         engine_files(engine=made.engine, version=version, models=models, faults=faults, settings=settings),
     )
-    unit = vllm_unit if made.engine == "vllm" else service_unit
-    made.serving.files.put(made.unit_file, unit(made.port, kill_mode=kill_mode))
+    made.serving.files.put(made.unit_file, SERVICES[made.engine].text(made.port, kill_mode=kill_mode))
 
 
 async def _open_doors(stack: AsyncExitStack, made: Scene, root: Path) -> None:

@@ -13,9 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tasks.practice.engine.install import QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, EngineName, install_engine
+from tasks.practice.engine.install import (
+    QWEN,
+    QWEN_DRAFT_GGUF,
+    QWEN_GGUF,
+    QWEN_MTP,
+    QWEN_WITHOUT_MTP,
+    EngineName,
+    install_engine,
+)
 
-MODELS = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP)
+MODELS = (QWEN, QWEN_MTP, QWEN_WITHOUT_MTP, QWEN_GGUF, QWEN_DRAFT_GGUF)
 QUICK: Mapping[str, object] = {
     "stage_seconds": dict.fromkeys(
         ("arguments", "distributed", "weights", "draft-weights", "kv-cache", "graphs", "http", "warm-up"), 0.005

@@ -49,6 +49,11 @@ def test_the_length_is_read_with_its_padding() -> None:
     assert found.mean == 2.35
 
 
+def test_a_stop_is_told_by_a_nameless_function() -> None:
+    line = "0.30.020.100 I srv    operator(): operator(): cleaning up before exit..."
+    assert boot(*START, LISTENING, line).outcome == "stopped"
+
+
 def test_a_head_of_its_own_is_a_draft() -> None:
     line = "0.20.185.375 I srv    load_model: creating MTP draft context against the target model '/m/model.gguf'"
     assert boot(*START, line).speculation.state == "configured"
@@ -83,6 +88,7 @@ def test_requests_counts_are_summed(line: str) -> None:
     ("line", "code"),
     [
         ("error: invalid argument: --draft-max", "bad-arguments"),
+        ("llama_model_load: error loading model: missing tensor 'blk.40.attn_norm.weight'", "weights-mismatch"),
         ('error while handling argument "--spec-type": unknown speculative type: mtp', "bad-arguments"),
         ("0.01.020.100 E srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 9931", "port-in-use"),
         (

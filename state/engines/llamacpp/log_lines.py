@@ -41,14 +41,18 @@ SIGNATURES = Signatures(
         signature(
             "weights-mismatch",
             "",
-            r"draft (?:model )?vocab.{0,80}(?:not compatible|must match)|unknown model architecture",
+            r"draft (?:model )?vocab.{0,80}(?:not compatible|must match)|unknown model architecture|"
+            r"error loading model: (?:missing tensor|check_tensor_dims|.{0,80}wrong (?:shape|number of tensors))",
         ),
         signature("kv-cache-too-small", "", r"failed to (?:allocate|create) .{0,60}(?:KV cache|kv cache|context)"),
         signature("scheduler-exception", "", r"error loading model|failed to load model|GGML_ASSERT"),
     ),
     RUNTIME_SIGNATURES,
 )
-_PREFIX = re.compile(r"(?:\d+\.\d\d\.\d{3}\.\d{3} )?(?:[IWED] )?(?:(?:srv|slot|main|que|cmn|spec)(?: +\w*)?: +)?")
+_PREFIX = re.compile(
+    r"(?:\d+\.\d\d\.\d{3}\.\d{3} )?(?:[IWED] )?(?:(?:srv|slot|main|que|cmn|spec)(?: +[\w()]*)?: +)?"
+    r"(?:operator\(\): +)?"
+)
 ACCEPTANCE = re.compile(
     r"draft acceptance(?: rate)? = (?P<rate>\d+\.\d+) \( *(?P<accepted>\d+) accepted / *(?P<drafted>\d+) generated\)"
     r"(?:, mean len = +(?P<length>\d+\.\d+)(?=\D|$))?"

@@ -1,9 +1,10 @@
-"""What the OpenAI-compatible answers of the two engines do not have in common: identifiers and further fields."""
+"""What the OpenAI-compatible answers of the engines do not have in common: identifiers and further fields."""
 
 from __future__ import annotations
 
 from .batch import Job
 from .engine import Engine
+from .llamacpp_timings import build_info, timings
 from .native import speculation_of
 
 
@@ -15,6 +16,8 @@ def answer_id(engine: Engine, job: Job, kind: str) -> str:
 
 def choice_end(engine: Engine) -> dict[str, object]:
     """The last field of a choice."""
+    if engine.launch.engine == "llamacpp":
+        return {}
     return {"matched_stop": None} if engine.launch.engine == "sglang" else {"stop_reason": None}
 
 
@@ -22,6 +25,8 @@ def answer_end(engine: Engine, job: Job) -> dict[str, object]:
     """The last fields of a whole answer; vLLM's have the request's acceptance where it was started to tell it."""
     if engine.launch.engine == "sglang":
         return {"metadata": {"weight_version": engine.launch.resolved.text("weight_version")}}
+    if engine.launch.engine == "llamacpp":
+        return {"system_fingerprint": build_info(engine), "timings": timings(engine, job)}
     found: dict[str, object] = {"service_tier": None, "prompt_logprobs": None, "kv_transfer_params": None}
     told = engine.launch.asked.get("per_request_spec_decode_metrics") in ("summary", "detailed")
     if told and job.verify_calls:

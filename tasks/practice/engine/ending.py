@@ -64,7 +64,7 @@ async def interrupt(engine: Engine) -> int:
 
 def leave_behind(engine: Engine, texts: Iterator[str]) -> None:
     """What the faults say outlives the engine: a holder of its port, a process that goes on printing the texts."""
-    faults, title = engine.launch.faults, engine.launch.titles[0]
+    faults, title = engine.launch.faults, next(iter(engine.launch.titles), engine.launch.engine)
     if fault := faults.get("slow-stop-leftover"):
         engine.world.leave_behind(title, iter(()), 0.2, fault.number("leftover_seconds", 30.0), keep_port=True)
     if fault := faults.get("old-process-keeps-logging"):

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 
-from . import vllm_endpoints
+from . import llamacpp_endpoints, vllm_endpoints
 from .acts import Say
 from .engine import Engine
 from .native import generate
@@ -28,10 +28,10 @@ async def handle(engine: Engine, request: Request) -> Response:
 
 
 async def _answer(engine: Engine, request: Request) -> Response:
-    vllm = engine.launch.engine == "vllm"
-    if not (vllm_endpoints.allowed if vllm else _allowed)(engine, request):
+    allowed, served = _SERVERS[engine.launch.engine]
+    if not allowed(engine, request):
         return json_response({"error": "Unauthorized"}, 401)
-    routes = (vllm_endpoints.ROUTES if vllm else ROUTES).get(request.path)
+    routes = served.get(request.path)
     if routes is None:
         return json_response({"detail": "Not Found"}, 404)
     endpoint = routes.get(request.method)
@@ -131,4 +131,10 @@ ROUTES: Mapping[str, Mapping[str, Endpoint]] = {
     "/v1/chat/completions": {"POST": chat},
     "/v1/completions": {"POST": completions},
     "/flush_cache": {"GET": _flush_cache, "POST": _flush_cache},
+}
+
+_SERVERS: Mapping[str, tuple[Callable[[Engine, Request], bool], Mapping[str, Mapping[str, Endpoint]]]] = {
+    "sglang": (_allowed, ROUTES),
+    "vllm": (vllm_endpoints.allowed, vllm_endpoints.ROUTES),
+    "llamacpp": (llamacpp_endpoints.allowed, llamacpp_endpoints.ROUTES),
 }

@@ -81,8 +81,12 @@ class Engine:
         return await (self._dialect.interrupt if self._stop == signal.SIGINT else self._dialect.drain)(self)
 
     def on_serving(self, call: Callable[[], object]) -> None:
-        """`call` when the port is open: only from then on does the engine mind signals."""
+        """`call` when the engine begins to mind signals: when its port is open, or its model loaded behind it."""
         self._serving = call
+
+    @property
+    def minds_signals(self) -> bool:
+        return self.state != "loading" and not (self.state == "starting" and self._dialect.loads_behind_its_port)
 
     def stop(self, number: int) -> None:
         """A signal has come: SIGTERM drains, SIGINT leaves at once."""
@@ -125,6 +129,8 @@ class Engine:
             await self._warm_up()
         elif isinstance(act, Ready):
             self.state = "ready"
+            if self._dialect.loads_behind_its_port:
+                self._serving()
         elif isinstance(act, LoseRank):
             self.rank_lost(act.rank, self.world.lose_rank(act.rank))
         elif isinstance(act, End):
@@ -148,7 +154,8 @@ class Engine:
                 await self._perform(act)
             return 1
         self.state = "starting"
-        self._serving()
+        if self.minds_signals:
+            self._serving()
         self._tasks.append(asyncio.ensure_future(self._generate_for_ever()))
         if self._dialect.bound:
             await self.say(Say(self._dialect.bound.format(host=host, port=port)))
@@ -213,6 +220,9 @@ class Engine:
         totals.verify_calls += job.verify_calls
         totals.latency_seconds += job.finished - job.arrived
         totals.first_token_seconds += job.first_token - job.arrived
+        if self._dialect.finished is not None and self.launch.resolved.text("log_level") not in _QUIET:
+            for text in self._dialect.finished(self, job):
+                self.world.say(text)
 
     async def _generate_for_ever(self) -> None:
         while True:
@@ -248,4 +258,4 @@ class Engine:
     async def _exit_after_ready(self) -> None:
         if fault := self.launch.faults.get("exit-after-ready"):
             await asyncio.sleep(fault.number("seconds", 0.5))
-            self.rank_lost(0, self.world.lose_rank(0))
+            self.rank_lost(0, self.world.lose_rank(0) if self.launch.titles else 0)

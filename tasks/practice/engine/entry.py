@@ -1,4 +1,4 @@
-"""From an argv to a running process: `sglang serve …` and `python -m sglang.launch_server …`."""
+"""From an argv to a running process: `sglang serve …`, `python -m sglang.launch_server …`, and the other engines'."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from . import vllm_launch
+from . import llamacpp_launch, vllm_launch
 from .faults import FaultsInvalid
 from .launch import Installation, Launch, Refusal, prepare, read_installation
 from .models import Files
 from .ranks import start_ranks
 from .settings import SettingsInvalid
-from .versions import parse_version, version_among
+from .versions import Version, parse_version, version_among
 
 _ABOUT = "{engine} {version} (interlock's stand-in: it simulates the engine's logs and endpoints and serves no model)\n"
 
@@ -26,10 +26,20 @@ def prepare_start(
     *,
     legacy_entry: bool,
 ) -> Launch:
-    """The start of either engine. Raises Refusal."""
+    """The start of any engine. Raises Refusal."""
+    if engine == "llamacpp":
+        return llamacpp_launch.prepare(installation, argv, environment, files)
     if engine == "vllm":
         return vllm_launch.prepare(installation, argv, environment, files, serves=not legacy_entry)
     return prepare(installation, argv, environment, files, legacy_entry=legacy_entry)
+
+
+def version_text(version: Version) -> str:
+    """What `llama-server --version` says; the numbers of a release came about build 11000."""
+    what = f"0.4.1-dev (build {version.patch}, commit" if version >= (0, 0, 11000) else f"{version.patch} ("
+    return (
+        f"version: {what} 5ca1ab1e0)\nbuilt with interlock's stand-in: it simulates the engine and serves no model\n"
+    ).replace("( ", "(")
 
 
 class Disk:
@@ -54,7 +64,8 @@ def main(argv: Sequence[str], *, legacy_entry: bool, engine: str = "sglang") -> 
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     version = parse_version(os.environ.get("SGLANG_STANDIN_VERSION") or version_among(os.listdir(site), engine))
     if list(argv) == ["--version"]:
-        sys.stdout.write(_ABOUT.format(engine=engine, version=version))
+        told = version_text(version) if engine == "llamacpp" else _ABOUT.format(engine=engine, version=version)
+        sys.stdout.write(told)
         return
     root = os.environ.get("PRACTICE_ROOT", "").rstrip("/")
     shown = site[len(root) :] if root and site.startswith(root) else site

@@ -13,7 +13,7 @@ from tasks.practice.engine.faults import parse_faults
 from tasks.practice.engine.settings import parse_settings
 from tasks.practice.engine.versions import DEFAULTS, parse_version
 
-EngineName = Literal["sglang", "vllm"]
+EngineName = Literal["sglang", "vllm", "llamacpp"]
 _HERE = Path(__file__).parent
 _ORCHESTRATOR_ONLY = ("install.py", "memory.py")
 GB = 1 << 30
@@ -32,6 +32,19 @@ _CONSOLE = """#!/bin/sh
 here=$(dirname -- "$(readlink -f -- "$0")")
 exec "$here/python" -m {engine} "$@"
 """
+_SERVER = """#!/bin/sh
+here=$(dirname -- "$(readlink -f -- "$0")")
+exec "$here/python" "$here/../site/llama-server" "$@"
+"""
+_SERVER_SCRIPT = '''"""What `bin/llama-server` runs: the engine itself is a program, not a module of Python."""
+
+import sys
+
+from llamacpp.entry import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:], legacy_entry=False, engine="llamacpp")
+'''
 _API_SERVER = '''"""`python -m vllm.entrypoints.openai.api_server …`, the engine's other entry point."""
 
 import sys
@@ -58,6 +71,11 @@ class ModelSpec:
     head_dim: int = 256
     context_length: int = 262_144
     shards: int = 4
+
+    @property
+    def gguf(self) -> bool:
+        """Whether it is one file, as llama.cpp takes it, rather than a folder."""
+        return self.path.endswith(".gguf")
 
 
 QWEN = ModelSpec(
@@ -86,6 +104,20 @@ QWEN_WITHOUT_MTP = ModelSpec(
     total_bytes=236 * 10**9,
 )
 """The same with its MTP tensors taken out: speculation starts without a word and accepts nothing."""
+
+QWEN_GGUF = ModelSpec(
+    path="/shared/models/Qwen3.5-27B-Q8_0.gguf",
+    architecture="qwen35",
+    model_type="qwen35",
+    total_bytes=29 * 10**9,
+    mtp_bytes=int(0.42 * GB),
+)
+"""A dense model in one file, with its MTP layers."""
+
+QWEN_DRAFT_GGUF = ModelSpec(
+    path="/shared/models/Qwen3.5-0.8B-Q8_0.gguf", architecture="qwen35", model_type="qwen35", total_bytes=8 * 10**8
+)
+"""A small model of the same vocabulary, to draft for it; it has no MTP layers."""
 
 
 class Writable(Protocol):
@@ -121,22 +153,33 @@ def engine_files(
     files = {
         f"{prefix}/bin/python": python,
         f"{prefix}/bin/python3": python,
-        f"{prefix}/bin/{engine}": File(_CONSOLE.format(engine=engine), 0o755),
+        **_programs(prefix, engine),
         f"{prefix}/faults.json": File(_checked_faults(faults)),
         f"{prefix}/stand-in.json": File(_checked_settings(settings or {})),
         f"{prefix}/site/{engine}-{version}.dist-info/METADATA": File(_METADATA.format(engine=engine, version=version)),
         f"{prefix}/site/{engine}-{version}.dist-info/INSTALLER": File("interlock\n"),
     }
-    if engine == "vllm":
-        server = f"{prefix}/site/vllm/entrypoints/openai"
-        files |= {f"{folder}/__init__.py": File("") for folder in (server.rpartition("/")[0], server)}
-        files[f"{server}/api_server.py"] = File(_API_SERVER)
     for source in sorted(_HERE.glob("*.py")):
         if source.name not in _ORCHESTRATOR_ONLY:
             files[f"{prefix}/site/{engine}/{source.name}"] = File(source.read_bytes())
     for model in models:
         files |= model_files(model)
     return files
+
+
+def _programs(prefix: str, engine: EngineName) -> dict[str, File]:
+    """What starts the engine."""
+    if engine == "llamacpp":
+        return {
+            f"{prefix}/bin/llama-server": File(_SERVER, 0o755),
+            f"{prefix}/site/llama-server": File(_SERVER_SCRIPT),
+        }
+    console = {f"{prefix}/bin/{engine}": File(_CONSOLE.format(engine=engine), 0o755)}
+    if engine == "sglang":
+        return console
+    server = f"{prefix}/site/vllm/entrypoints/openai"
+    folders = {f"{folder}/__init__.py": File("") for folder in (server.rpartition("/")[0], server)}
+    return {**console, **folders, f"{server}/api_server.py": File(_API_SERVER)}
 
 
 def install_engine(
@@ -198,6 +241,8 @@ def _write(path: Path, file: File) -> None:
 
 
 def model_files(model: ModelSpec) -> dict[str, File]:
+    if model.gguf:
+        return {model.path: File(_gguf(model))}
     config = {
         "architectures": [model.architecture],
         "model_type": model.model_type,
@@ -216,6 +261,17 @@ def model_files(model: ModelSpec) -> dict[str, File]:
     }
     shards = (f"{model.path}/{_shard(model, number)}" for number in range(1, model.shards + 1))
     return files | dict.fromkeys(shards, File(_NO_TENSORS))
+
+
+def _gguf(model: ModelSpec) -> bytes:
+    """The magic of a GGUF file with the stand-in's own description behind it: there are no tensors here."""
+    told = {
+        "architecture": model.architecture,
+        "context_length": model.context_length,
+        "total_size": model.total_bytes,
+        "mtp_size": model.mtp_bytes,
+    }
+    return b"GGUF" + json.dumps(told).encode()
 
 
 def _index(model: ModelSpec) -> dict[str, object]:

@@ -35,7 +35,7 @@ class Launch:
     environment: Mapping[str, str]
     argv: tuple[str, ...]
     legacy_entry: bool
-    engine: str = "sglang"  # or "vllm"
+    engine: str = "sglang"  # or "vllm", "llamacpp"
 
     @property
     def version(self) -> Version:
@@ -48,6 +48,8 @@ class Launch:
     @property
     def ranks(self) -> tuple[str, ...]:
         """The log prefix of each scheduler process, without leading space: "TP0", "DP1 TP0", "" for a single GPU."""
+        if self.engine == "llamacpp":
+            return ()
         if self.engine == "vllm":
             tp = max(1, self.resolved.integer("tp_size"))
             return ("EngineCore", *(f"Worker_TP{rank}" for rank in range(tp) if tp > 1))

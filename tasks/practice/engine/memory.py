@@ -9,7 +9,7 @@ import httpx
 
 from tasks.practice.engine.endpoints import handle
 from tasks.practice.engine.engine import Engine
-from tasks.practice.engine.entry import prepare_start
+from tasks.practice.engine.entry import prepare_start, version_text
 from tasks.practice.engine.faults import FaultsInvalid
 from tasks.practice.engine.launch import Launch, Refusal, read_installation
 from tasks.practice.engine.protocol import Request, Response
@@ -57,7 +57,7 @@ class MemoryEngine:
         return -self._died_of if self._main.cancelled() else self._main.result()
 
     def signal(self, number: int) -> None:
-        graceful = number in (signal.SIGTERM, signal.SIGINT) and self.engine.state != "loading"
+        graceful = number in (signal.SIGTERM, signal.SIGINT) and self.engine.minds_signals
         if graceful:
             self.engine.stop(number)
         elif number in _FATAL and self._main is not None:
@@ -212,18 +212,21 @@ def memory_engine(argv: Sequence[str], env: Mapping[str, str], machine: "Practic
     """A machine's `Factory`: what the argv of a unit, or of a session, makes of the installation in `machine.files`.
 
     It knows `PYTHON -m sglang.launch_server …`, `sglang serve …`, the same of vLLM (`-m
-    vllm.entrypoints.openai.api_server`, `vllm serve …`), and `PYTHON -c …` that prints the package's version.
+    vllm.entrypoints.openai.api_server`, `vllm serve …`), `PYTHON -c …` that prints the package's version, and
+    `llama-server …`.
     """
     prefix = argv[0].rpartition("/bin/")[0]
-    engine = "vllm" if any("vllm" in word for word in (argv[0].rpartition("/")[2], *argv[1:3])) else "sglang"
+    engine = _engine_of(argv)
     version = _version(machine, prefix, engine)
     words = list(argv[1:])
     if words[:1] == ["-c"] and f"version('{engine}')" in words[1]:
         return Printed(machine, str(version), 0)
+    if engine == "llamacpp" and words == ["--version"]:
+        return Printed(machine, version_text(version), 0)
     legacy = words[:2] in (["-m", "sglang.launch_server"], ["-m", "vllm.entrypoints.openai.api_server"])
-    if not legacy and words[:1] != ["serve"] and words[:3] != ["-m", engine, "serve"]:
+    rest = _arguments(words, engine, legacy=legacy)
+    if rest is None:
         return Printed(machine, f"{argv[0]}: the stand-in in memory cannot run these words: {' '.join(words)}", 2)
-    rest = words[2:] if legacy else words[words.index("serve") + 1 :]
     try:
         installation = read_installation(version, prefix, env, machine.files)
         launch = prepare_start(installation, rest, dict(env), machine.files, engine, legacy_entry=legacy)
@@ -232,6 +235,24 @@ def memory_engine(argv: Sequence[str], env: Mapping[str, str], machine: "Practic
     except (FaultsInvalid, SettingsInvalid) as error:
         return Printed(machine, f"stand-in: {error}", 1)
     return MemoryEngine(machine, launch)
+
+
+def _engine_of(argv: Sequence[str]) -> str:
+    program = argv[0].rpartition("/")[2]
+    if program == "llama-server":
+        return "llamacpp"
+    return "vllm" if any("vllm" in word for word in (program, *argv[1:3])) else "sglang"
+
+
+def _arguments(words: Sequence[str], engine: str, *, legacy: bool) -> list[str] | None:
+    """The words behind the entry point; None where they are none."""
+    if engine == "llamacpp":
+        return list(words)
+    if legacy:
+        return list(words[2:])
+    if list(words[:1]) != ["serve"] and list(words[:3]) != ["-m", engine, "serve"]:
+        return None
+    return list(words[words.index("serve") + 1 :])
 
 
 def _version(machine: "PracticeMachine", prefix: str, engine: str) -> Version:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 DEFAULT = "0.5.20"
-DEFAULTS = {"sglang": DEFAULT, "vllm": "0.29.0"}
+DEFAULTS = {"sglang": DEFAULT, "vllm": "0.29.0", "llamacpp": "b9849"}
 
 
 class Version(NamedTuple):
@@ -62,7 +62,9 @@ class Version(NamedTuple):
 
 
 def parse_version(text: str) -> Version:
-    """ValueError where `text` does not begin with three numbers."""
+    """ValueError where `text` does not begin with three numbers; llama.cpp's build b9849 is 0.0.9849."""
+    if build := re.fullmatch(r"b(\d+)", text):
+        return Version(0, 0, int(build[1]))
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise ValueError(f"not a version: {text!r}")

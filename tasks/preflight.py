@@ -12,6 +12,7 @@ from state.plan import Plan
 from state.revision import Revision
 from tasks import argv
 from tasks.checkpoint import read_loading
+from tasks.driver_preflight import driver_refusals
 from tasks.gpu_preflight import gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.port_range import port_doubts
@@ -61,6 +62,7 @@ async def preflight(
         *(sentence for path, read in drop_ins.items() for sentence in _against(revision, path, read)),
         *await _variables(host, revision, answers),
         *_version(revision, version),
+        *await driver_refusals(host),
     ]
     loading = engine.loading(revision.arguments)
     known, gpus = await read_loading(host, loading)

@@ -72,6 +72,7 @@ class PracticeMachine:
         )
         self.systemd = self._systemd()
         self.strangers: dict[int, Stranger] = {}
+        self.modules: dict[str, str] = {}  # loaded kernel modules that tell a version, by name
         self.users, self.groups = set(USERS), {*USERS, "systemd-journal"}
         self._sessions = Sessions(self.faults)
         self.pci: PciBus = inside.pci if inside else PciBus(self.journal.kernel, self.holders, self.journal.stalled)
@@ -80,7 +81,7 @@ class PracticeMachine:
             inside.guests.append(self)
         self.files.layers += [
             cgroupfs(self._control_groups, self.faults.oom_kills),
-            sysfs(self.pci),
+            sysfs(self.pci, self.modules),
             device_files(self.pci),
             nvidia_proc(self.pci),
             Procfs(self.processes, self.faults.unkillable),

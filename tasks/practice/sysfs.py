@@ -67,14 +67,15 @@ class Tree(Layer):
         self._drawn = state
 
 
-def sysfs(bus: PciBus) -> Tree:
+def sysfs(bus: PciBus, modules: Mapping[str, str]) -> Tree:
     def draw() -> Iterator[tuple[str, Node]]:
+        yield from ((f"/sys/module/{name}/version", f"{version}\n".encode()) for name, version in modules.items())
         yield "/sys/fs/cgroup", None
         yield from _bus(bus)
         for function in bus.functions.values():
             yield from _function(function)
 
-    return Tree(("/sys",), draw, bus.state)
+    return Tree(("/sys",), draw, lambda: (bus.state(), dict(modules)))
 
 
 def cgroupfs(control_groups: Callable[[], Mapping[str, list[int]]], oom_kills: Mapping[int, int]) -> Tree:

@@ -46,3 +46,11 @@ async def wrapper_says_ready(stage: Rehearsal) -> None:
     service = stage.scene.serving.systemd.services[UNIT]
     say = stage.scene.serving.journal.printer(UNIT, lambda: service.status.invocation, "start.sh")
     say(stage.scene.serving.new_pid(), b"[start.sh] SGLang server started, ready to serve on port 30000")
+
+
+async def driver_updated(stage: Rehearsal) -> None:
+    """A package brought a new driver, and the kernel still has the old one."""
+    stage.scene.serving.modules["nvidia"] = "580.95.05"
+    folder = "/usr/lib/x86_64-linux-gnu"
+    await stage._run("install", "-d", "--", folder)
+    await stage._run("ln", "-s", "--", "libcuda.so.590.48.01", f"{folder}/libcuda.so.1")

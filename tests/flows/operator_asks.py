@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tasks.practice.scene import UNIT_FILE
 from tests.flows.host_faults import (
+    driver_updated,
     killed_for_memory,
     stranger_beside,
     stranger_on_the_port,
@@ -178,6 +179,9 @@ ROWS: Sequence[Row] = (
     Row(ask="B22", case="driver-too-old", broken="torch finds the driver too old", by="action", name=READY,
         result="rolled-back", says=r"\(driver-mismatch\).*matches the user-space libraries",
         conduct=scripted("driver-mismatch"), lab=True),
+    Row(ask="B22", case="driver-updated", broken="a package brought another driver than the kernel has loaded",
+        by="action", name="preflight", result="refused", says=r"kernel of serving is 580\.95\.05, its libcuda is 590",
+        conduct=Conduct(meanwhile=driver_updated)),
     Row(ask="B23", case="unknown-log-shape", broken="decode records have a shape that no known release writes",
         name="speculation-active", result="inconclusive", says="no decode record",
         conduct=scripted("unknown-log-shape")),

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from state.inspection.log import LogReader
@@ -89,11 +90,11 @@ def feed_file(reader: LogReader, descriptor: int, start: int) -> int:
 
 
 def _worth_a_process(descriptor: int) -> bool:
-    """Whether the file is large, and a processor idle."""
+    """Whether the file is large, and a processor free enough (proc_loadavg(5): what can run now, this process too)."""
     if sys.platform != "linux" or os.fstat(descriptor).st_size < SMALLEST:
         return False
-    processors = len(os.sched_getaffinity(0))
-    return processors > 1 and os.getloadavg()[0] < processors
+    running = Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0]
+    return 1 < len(os.sched_getaffinity(0)) >= int(running)
 
 
 @contextmanager

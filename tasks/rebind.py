@@ -59,15 +59,21 @@ async def rebind(
     end, ring = await host.run_all([journal_end(), RING], timeout_s=READ_TIMEOUT_S)
     work = _Work(host, fence, key, cursor_of(end.text), newest(ring.text))
     moved = await (_all_or_none(work, todo) if direction == "do" else _as_many_as_can_be(work, todo))
-    await forget_units(host, [fence.unit(work.unit_key(move, "move")) for move in moved])
+    await forget_units(host, [fence.unit(work.unit_key(move, "move")) for move in step.moves])
     return {
         "kernel_cursor": work.cursor,
         "moved": [move.address for move in moved],
-        "before": before,
+        "before": _as_planned(before, step.moves) if direction == "do" else before,
         "after": await address_map(host, step.moves),
         "kernel": await _kernel_says(work, todo),
         **({"quarantined": sorted(kept_out)} if kept_out else {}),
     }
+
+
+def _as_planned(found: Map, moves: Sequence[DriverMove]) -> Map:
+    """An attempt whose connection was lost has moved some already; the plan says where those were."""
+    there = {move.address: move.before for move in moves if _is_on(found[move.address]["driver"], move.after, move)}
+    return {a: {**told, "driver": there.get(a, told["driver"])} for a, told in found.items()}
 
 
 async def _all_or_none(work: _Work, todo: Sequence[DriverMove]) -> list[DriverMove]:

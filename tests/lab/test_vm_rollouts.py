@@ -124,13 +124,14 @@ async def test_a_rebinding_during_which_the_wire_is_cut_is_not_done_twice(
                 cuts.create_task(cut_while_it_moves(machine, cut) if midway else cut.go_on(machine.known))
 
         try:
-            ended, _ = await pair.roll_out({"vfio-pci": [ONE, TWO]}, watch)
+            ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE, TWO]}, watch)
         finally:
             wire.mend(machine.known)
     assert end(ended)[0] == "promoted", end(ended)
     assert left == []
     assert attempts.count(REBIND) > 1 or not cut.after_s  # else nothing had been asked when the wire fell silent
     assert await machine.drivers(ONE, TWO) == ["vfio-pci", "vfio-pci"]
+    assert facts["before"] == {ONE: {"driver": "e1000e"}, TWO: {"driver": "e1000e"}}
     said = ("journalctl", "--no-pager", "--output=json", f"--after-cursor={cursor}", "_PID=1", "JOB_TYPE=start")
     ran = started(await machine.root(*said))
     assert {name: count for name, count in ran.items() if count != 1} == {}

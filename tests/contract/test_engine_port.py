@@ -17,6 +17,7 @@ from state.planning import Installed, target_of
 from state.revision import render
 from state.target import Target
 from tasks.practice.engine.install import QWEN
+from tasks.practice.llamacpp_scene import as_llamacpp
 from tasks.practice.scene import manifest_text, seed_manifest
 from tasks.practice.vllm_scene import as_vllm
 from tests.flows.rehearsal import rehearsal
@@ -25,8 +26,22 @@ from tests.practice.virtual_time import in_virtual_time
 ENGINES = tuple(name for name in NAMES if part(name, "verification", "ENGINE"))
 HOSTS = {"serving": {"address": "llm-two.example", "user": "interlock"}}
 SEED = {**seed_manifest({}, 30000), "hosts": HOSTS, "gpus": None}
-SEEDS: Mapping[str, Mapping[str, Any]] = {"sglang": SEED, "vllm": as_vllm(SEED, 8000)}
-VERSIONS = {"sglang": ("0.5.9", "0.5.20"), "vllm": ("0.10.2", "0.20.2", "0.29.0")}
+SEEDS: Mapping[str, Mapping[str, Any]] = {
+    "sglang": SEED,
+    "vllm": as_vllm(SEED, 8000),
+    "llamacpp": as_llamacpp(SEED, 8080),
+}
+VERSIONS = {
+    "sglang": ("0.5.9", "0.5.20"),
+    "vllm": ("0.10.2", "0.20.2", "0.29.0"),
+    "llamacpp": ("b8200", "b9849", "b11222"),
+}
+VERSION_SAID = {
+    "sglang": ("0.5.20\n", "0.5.20"),
+    "vllm": ("0.29.0\n", "0.29.0"),
+    "llamacpp": ("version: 9849 (799fcc04a)\nbuilt with GNU 11.4.0 for Linux x86_64\n", "b9849"),
+}
+"""What the installation prints when it is asked, and the version in it."""
 SPECULATION: dict[str, dict[str, Any]] = {
     "sglang": {
         "speculative_algorithm": None,
@@ -36,6 +51,7 @@ SPECULATION: dict[str, dict[str, Any]] = {
         "speculative_draft_model_path": None,
     },
     "vllm": {"speculative_config": None},
+    "llamacpp": {"spec_type": None, "model_draft": None, "spec_draft_n_max": None},
 }
 
 
@@ -59,7 +75,7 @@ def claims(engine: str, wanted: Target) -> tuple[Claim, ...]:
 
 
 def test_the_engines_of_this_suite_are_all_that_can_be_rolled_out() -> None:
-    assert set(ENGINES) == set(SEEDS) == set(VERSIONS)
+    assert set(ENGINES) == set(SEEDS) == set(VERSIONS) == set(VERSION_SAID)
 
 
 @pytest.mark.parametrize(("engine", "version", "speculates"), targets())
@@ -145,7 +161,10 @@ def test_the_installation_is_asked_without_being_started(engine: str) -> None:
     command = tuple(SEEDS[engine]["engine"]["command"])
     version = port.version_argv(command)
     assert version is not None
-    assert f"version('{engine}')" in version[-1]
+    assert version[0].rpartition("/")[0] == command[0].rpartition("/")[0], "of the installation that is started"
+    said, told = VERSION_SAID[engine]
+    assert port.read_version(said, "") == told
+    assert port.read_version("", "") is None
     for way in port.help_argvs(command):
         assert way[: len(command)] == command
         assert way[len(command)].startswith("--help")
@@ -184,5 +203,5 @@ def test_every_claim_finds_its_fact_on_a_sound_start(engine: str, speculates: bo
     run()
 
 
-PLAIN = {"sglang": "enable_metrics", "vllm": "enforce_eager"}
+PLAIN = {"sglang": "enable_metrics", "vllm": "enforce_eager", "llamacpp": "jinja"}
 """A switch that makes the plain configuration another than the one that runs already."""

@@ -1,24 +1,13 @@
 # ruff: noqa: E501  # lines of logs and their patterns are shown whole
-"""A third engine is its own folder and one line of registration; here the line is added for the time of a test."""
+"""llama-server's artefacts, read by a folder of its own and one line of registration."""
 
 import pytest
 
-from state.engines.llamacpp.reading import READING
-from state.inspection import answer, engines, log, metrics, unit
 from state.inspection.answer import read_answer
 from state.inspection.log import read_log
 from state.inspection.metrics import read_metrics
 from state.inspection.report import Boot
 from state.inspection.unit import read_unit
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = (*(reading for reading in engines.READINGS if reading.name != READING.name), READING)
-    for module in (answer, log, metrics):
-        monkeypatch.setattr(module, "readings", lambda engine="auto": known)
-    monkeypatch.setattr(unit, "READINGS", known)
-
 
 START = (
     "0.00.010.100 I build: 7312 (00dc8057) with cc (Debian 12.2.0) for x86_64-linux-gnu",
@@ -47,6 +36,29 @@ def test_the_length_is_read_with_its_padding() -> None:
     found = boot(*START, LISTENING, line).speculation.accept_length
     assert found is not None
     assert found.mean == 2.35
+
+
+NEWEST = (
+    "0.00.230.904 I cmn  common_param: common_params_print_info: verbosity = 3 (adjust with the `-lv N` CLI arg)",
+    "0.00.436.253 I srv    load_model: loading model '/models/Qwen3.8-27B-UD-Q4_K_XL.gguf'",
+    "0.04.755.304 I common_speculative_init_result: creating MTP draft context against the target model '/models/Q.gguf'",
+    "0.05.141.440 I srv    load_model: initializing, n_slots = 1, n_ctx_slot = 262144, kv_unified = 'false'",
+    "0.05.411.178 I srv  llama_server: model loaded",
+    "0.05.411.182 I srv  llama_server: listening on http://0.0.0.0:8000",
+    "0.11.873.131 I slot print_timing: id  0 | task 0 | draft acceptance = 0.84783 (   39 accepted /    46 generated), mean len =  2.70",
+    "0.24.865.106 I slot print_timing: id  0 | task 27 | draft acceptance = 0.67281 (  146 accepted /   217 generated), mean len =  2.34",
+)
+"""In the words of public logs of August and September 2026, at the default verbosity."""
+
+
+def test_a_start_of_the_newest_builds_is_read_whole() -> None:
+    found = boot(*NEWEST)
+    assert (found.outcome, found.stage, found.failures) == ("ready", "ready", ())
+    assert (found.speculation.state, found.speculation.samples) == ("active", 2)
+    assert (found.speculation.accepted_tokens, found.speculation.drafted_tokens) == (185, 263)
+    assert found.speculation.accept_length is not None
+    assert found.speculation.accept_length.mean == pytest.approx(2.4026, abs=1e-4), "by steps"
+    assert boot(*NEWEST[:3]).speculation.state == "configured"
 
 
 def test_a_stop_is_told_by_a_nameless_function() -> None:

@@ -189,9 +189,6 @@ gpus:
         pytest.param({"unit": {"restart": False}}, 'expected "no" (in quotes)', id="restart-no-without-quotes"),
         pytest.param({"unit": {"working_directory": "~"}}, "is no absolute path", id="a-home-as-folder"),
         pytest.param({"engine": {"kind": "sglan"}}, "expected `sglang`", id="an-unknown-engine"),
-        pytest.param(
-            {"engine": {"kind": "llamacpp"}}, "not rolled out by this release", id="an-engine-without-rendering"
-        ),
         pytest.param({"engine": {"command": []}}, "engine.command: is empty", id="no-command"),
         pytest.param({"engine": {"command": ["python"]}}, "no plain absolute path", id="a-program-without-its-path"),
         pytest.param(
@@ -320,6 +317,12 @@ def test_a_mistake_is_told_in_one_sentence(sections: dict[str, Any], sentence: s
     assert sentence in told
     assert re.match(r"m\.yaml:\d+: [a-z]", told)
     assert not re.search(r"pydantic|type=|str_type|Input should|\n", told)
+
+
+def test_an_engine_that_is_only_read_is_not_rolled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.manifest.quantities.NAMES", ("sglang", "read-alone"))
+    (told,) = mistakes(changed(engine={"kind": "read-alone"}))
+    assert "can be inspected but not rolled out by this release; expected `sglang`" in told
 
 
 @pytest.mark.parametrize(

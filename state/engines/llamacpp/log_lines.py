@@ -8,6 +8,7 @@ which URL the server is listening means ready. Acceptance is printed for each re
 import re
 from collections.abc import Iterator, Sequence
 
+from state.engines.llamacpp.failures import SIGNATURES
 from state.inspection.events import (
     Banner,
     Drafted,
@@ -22,33 +23,9 @@ from state.inspection.events import (
 )
 from state.inspection.reading import Line, Located
 from state.inspection.report import Stage
-from state.inspection.runtime_failures import RUNTIME_SIGNATURES
-from state.inspection.signatures import Signatures, may_fail, signature
+from state.inspection.signatures import may_fail
 from state.inspection.text import LONGEST_LINE, quote
 
-SIGNATURES = Signatures(
-    (
-        signature(
-            "model-not-found",
-            "",
-            r"failed to open GGUF file|(?:gguf|GGUF).{0,120}No such file|model file .{0,200}not found",
-        ),
-        signature(
-            "bad-arguments",
-            "",
-            r"^error: (?:invalid argument|unknown argument|argument has been removed)|^error while handling argument ",
-        ),
-        signature(
-            "weights-mismatch",
-            "",
-            r"draft (?:model )?vocab.{0,80}(?:not compatible|must match)|unknown model architecture|"
-            r"error loading model: (?:missing tensor|check_tensor_dims|.{0,80}wrong (?:shape|number of tensors))",
-        ),
-        signature("kv-cache-too-small", "", r"failed to (?:allocate|create) .{0,60}(?:KV cache|kv cache|context)"),
-        signature("scheduler-exception", "", r"error loading model|failed to load model|GGML_ASSERT"),
-    ),
-    RUNTIME_SIGNATURES,
-)
 _PREFIX = re.compile(
     r"(?:\d+\.\d\d\.\d{3}\.\d{3} )?(?:[IWED] )?(?:(?:srv|slot|main|que|cmn|spec)(?: +[\w()]*)?: +)?"
     r"(?:operator\(\): +)?"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from state.engines.llamacpp.failures import remedy
 from state.engines.llamacpp.log_lines import LlamaLines
 from state.inspection.degenerate import is_degenerate
 from state.inspection.openai_answer import answer_text, finish_reason, usage_tokens
@@ -18,7 +19,6 @@ from state.inspection.report import (
     Speculation,
     SpeculationState,
 )
-from state.inspection.runtime_failures import remedy
 from state.inspection.shapes import Slot
 from state.inspection.signatures import ANCHORS, has_any
 

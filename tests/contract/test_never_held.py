@@ -42,6 +42,7 @@ STATED = [
 AGAIN: Mapping[EngineName, dict[str, Any]] = {
     "sglang": {"arguments": {"mem_fraction_static": 0.7, "enable_metrics": True}},
     "vllm": {"arguments": {"gpu_memory_utilization": 0.75}},
+    "llamacpp": {"arguments": {"ctx_size": 16384, "metrics": True}},
 }
 """What is changed for a second rollout, whose acceptance can be held against that of the first."""
 
@@ -124,7 +125,7 @@ def failed(record: Any) -> Any:
 DAMAGES: Mapping[str, Damage] = {
     "missing": lambda name, raw: None,
     "empty": lambda name, raw: b"",
-    "cut": lambda name, raw: raw[:7],
+    "cut": lambda name, raw: raw[: min(7, len(raw) // 2)],
     "no-json": lambda name, raw: b"no JSON at all",
     "an-empty-list": lambda name, raw: b"[]",
     "an-empty-object": lambda name, raw: b"{}",

@@ -121,7 +121,7 @@ def _speculative(target: Target, evidence: Evidence, startup: Startup) -> Iterat
 def _simulated(evidence: Evidence) -> Fact:
     given, variables = evidence.text(CMDLINE).split("\0"), evidence.json(ENVIRON)
     cite = evidence.cite(CMDLINE, ENVIRON)
-    if not isinstance(variables, dict) or not any(given):
+    if not isinstance(variables, dict) or not variables or len(given) < 2:
         text = "the process's command line or environment could not be read"
         return Fact(metric="acceptance.simulated", text=text, sample=0, evidence=cite)
     found = [name for name in SIMULATING if name in variables or name in (word.replace("_", "-") for word in given)]

@@ -24,7 +24,7 @@ def plain() -> Iterator[Claim]:
         metric="speculation.state",
         relation="equals",
         expected="off",
-        source=LOG_AND_COUNTERS,
+        source="engine log and /metrics",
         minimum_sample=1,
         remedy="speculation runs although it is not asked for: see `systemctl cat`",
     )
@@ -40,7 +40,7 @@ def accepted(asked: Speculating) -> Iterator[Claim]:
             metric="speculation.state",
             relation="equals",
             expected="active",
-            source=LOG_AND_COUNTERS,
+            source="engine log and /metrics",
             minimum_sample=1,
             remedy=USELESS,
         )

@@ -12,6 +12,7 @@ from state.inspection.metrics import read_metrics
 from state.performance import accept_lengths
 
 GENERATIONS, METRICS, BEFORE = "generations", "metrics", "metrics-before"
+OWN = "our requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def speculation_facts(evidence: Evidence, startup: Startup) -> Iterator[Fact]:
     sources = {
         "log": _summed(startup.requests),
         "counters": _between(evidence),
-        "our requests": _own(evidence.records(GENERATIONS)),
+        OWN: _own(evidence.records(GENERATIONS)),
     }
     yield _state(evidence, startup, sources)
     yield from _depth(evidence, startup, sources["counters"])
@@ -79,9 +80,10 @@ def _totals(metrics: str) -> Drafted | None:
 
 
 def _state(evidence: Evidence, startup: Startup, sources: dict[str, Drafted | None]) -> Fact:
-    """A request that ended in the log without figures of drafts had none; without a request nothing is known."""
-    cite = evidence.cite(JOURNAL, GENERATIONS, METRICS)
-    told = {name: one for name, one in sources.items() if one is not None and one.drafted > 0}
+    """By the log and the counters; our own requests have a claim of their own. A request that ended in the log without
+    figures of drafts had none; without a request nothing is known."""
+    told = {name: one for name, one in sources.items() if one is not None and one.drafted > 0 and name != OWN}
+    cite = evidence.cite(JOURNAL, METRICS)
     if told:
         state = "active" if any(one.accepted for one in told.values()) else "useless"
         name, most = max(told.items(), key=lambda item: item[1].drafted)

@@ -15,17 +15,23 @@ RESERVED = "/proc/sys/net/ipv4/ip_local_reserved_ports"
 async def port_doubts(host: Host, revision: Revision) -> list[str]:
     """A sentence for each port of the revision that lies in the host's range for outgoing connections; reads only."""
     answers = await host.run_all([cat(RANGE), cat(RESERVED)], timeout_s=READ_TIMEOUT_S)
-    bounds = answers[0].text.split()
-    if len(bounds) != 2 or not all(word.isdecimal() for word in bounds):
-        return []
-    low, high = map(int, bounds)
-    kept = [_span(part) for part in answers[1].text.strip().split(",") if part]
+    given, reserved = (answer.text if answer.ok else "" for answer in answers)
     return [
-        f"{name} {port} lies in the range from which {host.name} serves outgoing connections ({low} to {high}): one "
-        "may have it when the service starts; choose a port below, or add it to net.ipv4.ip_local_reserved_ports"
+        f"{name} {port} lies in the range from which {host.name} serves outgoing connections "
+        f"({' to '.join(given.split())}): one may have it when the service starts; choose a port below, or add it to "
+        "net.ipv4.ip_local_reserved_ports"
         for name, port in _ports(revision)
-        if low <= port <= high and not any(first <= port <= last for first, last in kept)
+        if is_given_away(port, given, reserved)
     ]
+
+
+def is_given_away(port: int, given: str, reserved: str) -> bool:
+    """Whether the kernel may give the port away, by the texts of both settings; False where they do not say."""
+    bounds = given.split()
+    if len(bounds) != 2 or not all(word.isdecimal() for word in bounds):
+        return False
+    kept = [_span(part) for part in reserved.strip().split(",")]
+    return int(bounds[0]) <= port <= int(bounds[1]) and not any(first <= port <= last for first, last in kept)
 
 
 def _ports(revision: Revision) -> Iterator[tuple[str, int]]:

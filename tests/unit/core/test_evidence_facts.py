@@ -271,6 +271,24 @@ def test_damaged_evidence_is_read_without_a_fall(part: str, damaged: bytes) -> N
             "wanted 0",
             id="a kernel fault on the GPU host",
         ),
+        pytest.param(
+            {"kernel": b"-- No entries --\n"}, "kernel-quiet", "held", "no fault in the kernel log", id="a quiet kernel"
+        ),
+        pytest.param(
+            {"kernel": b"cat: /dev/kmsg: no\n"},
+            "kernel-quiet",
+            "inconclusive",
+            "a shape that is not known",
+            id="no log",
+        ),
+        pytest.param(
+            {"memory-events": b"low 0\noom 1\noom_kill 1\n"},
+            "kernel-quiet",
+            "refuted",
+            "took 1 of",
+            id="the OOM killer",
+        ),
+        pytest.param({"environ": {}}, "not-simulated", "inconclusive", "no evidence", id="an environment with nothing"),
     ],
 )
 def test_identity_and_resources(changes: dict[str, Any], claim: str, outcome: Outcome, reason: str) -> None:

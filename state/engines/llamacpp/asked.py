@@ -41,8 +41,8 @@ def speculating(target: Target) -> Speculating | None:
 
 
 def level(target: Target) -> int:
-    """The verbosity that is asked for, by argument or by variable; -1 where the log is off."""
-    if target.arguments.get("log_disable") is True:
+    """The verbosity that is asked for, by argument or by variable; -1 where the log is off, or of JSON."""
+    if target.arguments.get("log_disable") is True or target.arguments.get("log_jsonl") is True:
         return -1
     if target.arguments.get("verbose") is True:
         return 5

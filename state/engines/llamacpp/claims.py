@@ -16,6 +16,7 @@ SHOWN = frozenset({"ctx_size", "parallel", "flash_attn", "cache_type_k", "cache_
 """Arguments that the engine shows as they are in effect."""
 ELSEWHERE = frozenset(
     {"host", "port", "alias", "metrics", "props", "slots", "log_verbosity", "verbose", "log_disable", "log_file"}
+    | {"log_jsonl"}
     | {"model_draft", "hf_repo_draft", "draft_max", "spec_draft_n_max", "spec_type", "spec_default", "hf_repo"}
     | {"log_prefix", "log_timestamps", "log_colors", "api_key", "api_key_file", "kv_unified"}
 )
@@ -65,8 +66,8 @@ def _silent_speculation(target: Target) -> Iterator[Undecidable]:
         yield Undecidable(
             claim="speculation-active" if asked else "speculation-off",
             plane="speculation",
-            why="the log is off or below the level at which it tells of requests and drafts",
-            instead="leave log_disable out, and log_verbosity at 3 or more",
+            why="the log is off, of JSON, or below the level at which it tells of requests and drafts",
+            instead="leave log_disable and log_jsonl out, and log_verbosity at 3 or more",
         )
     if asked and not asked.drafts:
         yield Undecidable(

@@ -13,6 +13,8 @@ from state.request_facts import MODELS, request_facts
 from state.target import Target
 
 PROPS = "props"
+DEFAULTED = {"ctx_shift": "context_shift", "cache_reuse": "cache_reuse", "swa_full": "swa_full"}
+"""By the word that begins an adjustment's line: the argument that it takes back."""
 SIMULATING = ("--spec-synth-len", "--spec-synth-rates", "LLAMA_ARG_SPEC_SYNTH_LEN", "LLAMA_ARG_SPEC_SYNTH_RATES")
 
 
@@ -24,7 +26,7 @@ def read_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_details(evidence, startup),
         *_speculative(target, evidence, startup),
         *_layers(target, evidence, startup),
-        _adjustments(evidence, startup),
+        _adjustments(target, evidence, startup),
         *request_facts(evidence, listed_name(target, evidence)),
         *speculation_facts(evidence, startup),
     )
@@ -141,11 +143,12 @@ def _layers(target: Target, evidence: Evidence, startup: Startup) -> Iterator[Fa
     yield Fact(metric="gpu.layers", value=value, text=text, evidence=evidence.cite(JOURNAL))
 
 
-def _adjustments(evidence: Evidence, startup: Startup) -> Fact:
+def _adjustments(target: Target, evidence: Evidence, startup: Startup) -> Fact:
+    """What was asked for and is not had; a default that a model does not support is nobody's wish."""
     if startup.model is None:
         text = "the log does not show this start"
         return Fact(metric="adjustments.unexpected", text=text, sample=0)
-    text = "; ".join(startup.changed) or "none"
-    cite = evidence.cite(JOURNAL)
-    sample = max(1, len(startup.changed))
-    return Fact(metric="adjustments.unexpected", value=list(startup.changed), sample=sample, text=text, evidence=cite)
+    about = [(text, DEFAULTED.get(text.partition(" ")[0])) for text in startup.changed]
+    odd = [text for text, name in about if name is None or target.arguments.get(name)]
+    sample, cite = max(1, len(startup.changed)), evidence.cite(JOURNAL)
+    return Fact(metric="adjustments.unexpected", value=odd, sample=sample, text="; ".join(odd) or "none", evidence=cite)

@@ -69,9 +69,6 @@ REFUTED = [
     pytest.param({"models": {"data": [{"id": "other"}]}}, {"model-named"}, id="another-model"),
     pytest.param({"environ": {"LLAMA_ARG_SPEC_SYNTH_LEN": "4"}}, {"not-simulated"}, id="simulated-by-a-variable"),
     pytest.param({"cmdline": b"llama-server\0--spec_synth_len\x003\0"}, {"not-simulated"}, id="simulated-by-a-flag"),
-    pytest.param(
-        {"journal": log(extra=("srv    load_model: ctx_shift is not supported by this context, it will be disabled",))},
-        {"adjustments"}, id="a-setting-is-changed-by-itself"),
 ]  # fmt: skip
 
 
@@ -109,6 +106,26 @@ def test_missing_evidence_leaves_claims_open(changes: dict[str, Any], left: set[
     found = verdicts(target(), evidence(**changes))
     assert {claim: found[claim].outcome for claim in left if found[claim].outcome != "inconclusive"} == {}
     assert [v.claim for v in found.values() if v.outcome == "refuted"] == []
+
+
+SHIFT = "srv    load_model: ctx_shift is not supported by this context, it will be disabled"
+
+
+@pytest.mark.parametrize(
+    ("asked", "line", "outcome"),
+    [
+        pytest.param({}, SHIFT, "held", id="a-default-of-older-builds"),
+        pytest.param({"context_shift": True}, SHIFT, "refuted", id="as-asked-for"),
+        pytest.param(
+            {},
+            "srv    load_model: the slot context (65536) exceeds the training context of the model (32768) - capping",
+            "refuted",
+            id="more-context-than-the-model-has",
+        ),
+    ],
+)
+def test_only_what_was_asked_for_can_be_taken_back(asked: dict[str, Any], line: str, outcome: str) -> None:
+    assert verdicts(target(asked), evidence(journal=log(extra=(line,))))["adjustments"].outcome == outcome
 
 
 def test_a_log_that_says_less_rolls_nobody_back() -> None:
@@ -173,6 +190,7 @@ UNDECIDABLE = [
     pytest.param({}, {}, set(), id="all-is-shown"),
     pytest.param({"threads": 8}, {}, {"threads"}, id="an-argument-that-is-not-shown"),
     pytest.param({"log_disable": True, "log_verbosity": None}, {}, {"speculation-active"}, id="no-log"),
+    pytest.param({"log_jsonl": True}, {}, {"speculation-active"}, id="a-log-of-json"),
     pytest.param({**PLAIN, "log_verbosity": 1}, {}, {"speculation-off"}, id="a-log-of-errors-alone"),
     pytest.param({"spec_type": "ngram-mod", "model_draft": None}, {}, {"draft-weights"}, id="from-repetitions"),
     pytest.param({}, {"engine_version": None}, {"build"}, id="unknown-build"),

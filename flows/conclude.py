@@ -50,7 +50,7 @@ async def with_estimate(ports: Ports, plan: Plan) -> Plan:
     """The plan with the dark time of this service's last proven rollout as its estimate."""
     last = proven(await ports.events.read(f"service-{plan.service}"))
     dark = dark_seconds(await ports.events.read(stream_of(last[-1].rollout))) if last else None
-    if dark is None or plan.unchanged:
+    if dark is None or not plan.starts:
         return plan
     return plan.model_copy(update={"dark_s": dark, "dark_basis": f"rollout {last[-1].rollout}"})
 

@@ -187,7 +187,9 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
     host, fence, key = work.hosts[step.host], work.fence(step.host), work.action.key
     match step:
         case StageFiles():
-            return await stage.stage(host, step, fence, {f.digest: f.data for f in work.revision.files})
+            contents = {f.digest: f.data for f in work.revision.files}
+            contents |= {digest: text.encode() for digest, text in step.texts.items()}
+            return await stage.stage(host, step, fence, contents)
         case DiscardStaged():
             return await stage.discard(host, step, fence)
         case ArmTimer():

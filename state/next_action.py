@@ -110,7 +110,8 @@ def _way(rollout: Rollout) -> Iterator[Action]:
     yield actions.baseline()
     for index, step in enumerate(plan.steps):
         yield actions.step(index, step.kind, "do")
-    yield actions.await_readiness("new")
+    if plan.starts:
+        yield actions.await_readiness("new")
     yield from _proving(rollout, "promoted")
 
 
@@ -224,7 +225,8 @@ def begun_steps(rollout: Rollout) -> tuple[tuple[int, Step], ...]:
 
 
 def _proving_old(rollout: Rollout) -> Iterator[Action]:
-    yield actions.await_readiness("old")
+    if rollout.plan and rollout.plan.starts:
+        yield actions.await_readiness("old")
     for round_ in range(1, ROUNDS + 1):
         yield actions.verify("old", round_)
         yield actions.judging("old", round_)

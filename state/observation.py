@@ -2,6 +2,7 @@
 
 from state.canonical import digest_of
 from state.model import Value
+from state.steps import FileState
 
 
 class ObservedFile(Value):
@@ -12,6 +13,16 @@ class ObservedFile(Value):
     mode: int | None = None
     owner: str | None = None
     group: str | None = None
+
+    def as_state(self, wanted: FileState) -> FileState:
+        """As the state before a change to `wanted`; what could not be read of it counts as wanted."""
+        return FileState(
+            path=self.path,
+            digest=self.digest,
+            mode=self.mode if self.mode is not None else wanted.mode,
+            owner=self.owner or wanted.owner,
+            group=self.group or wanted.group,
+        )
 
 
 class ObservedUnit(Value):
@@ -80,13 +91,17 @@ class ObservedGpu(Value):
 
 
 class Observation(Value):
-    """One look at the service's host and the GPU host. `argv` is the running main process's own, from /proc."""
+    """One look at the service's host and the GPU host. `argv` is the running main process's own, from /proc.
+
+    `boot` is the GPU host's file of udev rules for this service; None where no driver map is wanted.
+    """
 
     unit: ObservedUnit
     files: tuple[ObservedFile, ...]
     argv: tuple[str, ...] | None = None
     unit_text: str | None = None
     gpus: tuple[ObservedGpu, ...] = ()
+    boot: ObservedFile | None = None
 
     def file(self, path: str) -> ObservedFile:
         return next((f for f in self.files if f.path == path), ObservedFile(path=path, digest=None))
@@ -102,5 +117,6 @@ class Observation(Value):
                 "text": self.unit_text,
                 "argv": list(self.argv or ()),
                 "gpus": [[g.address, g.present, g.driver, g.group_type] for g in self.gpus],
+                **({"boot": self.boot.as_json()} if self.boot and self.boot.digest else {}),
             }
         )

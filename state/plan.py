@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from state.boot_rules import boot_change, boot_texts
 from state.canonical import digest_of
 from state.claims import Claim, Undecidable
 from state.drop_ins import template_of
@@ -57,17 +58,33 @@ class Plan(Value):
         """SHA-256 over all of the plan but its estimate, which may sharpen without the plan changing."""
         return digest_of(self.model_dump(mode="json", exclude={"dark_s", "dark_basis"}))
 
+    @property
+    def starts(self) -> bool:
+        """Whether the service is started anew; what it is left running for needs no outage."""
+        return any(isinstance(step, StartService) for step in self.steps)
+
 
 def steps_between(desired: Revision, observed: Observation, port: int) -> tuple[Step, ...]:
     """The steps from `observed` to `desired`, none where they agree. Pure; the order is the order of execution."""
     files, moves = file_changes(desired, observed), driver_moves(desired, observed)
+    boot = boot_change(desired, observed)
     if not (files or moves or restart_reason(desired, observed)):
-        return ()
+        return _beside_the_service(desired, observed, boot)
     guards: list[Step] = []
     if files:
         guards.append(StageFiles(host=desired.unit_host, service=desired.service, changes=files))
-    guards += _timers(desired, observed, files, moves)
-    return (*guards, *_outage(desired, observed, files, moves, port))
+    if boot:
+        guards.append(_staged(desired, observed, boot))
+    guards += _timers(desired, observed, files, moves, boot)
+    return (*guards, *_outage(desired, observed, files, moves, boot, port))
+
+
+def _beside_the_service(desired: Revision, observed: Observation, boot: tuple[FileChange, ...]) -> tuple[Step, ...]:
+    """What the GPU host's next boot finds concerns no running process: the service is neither stopped nor restored."""
+    if not boot:
+        return ()
+    timer = _gpu_timer(desired, (), boot, desired.policy.timer_s)
+    return _staged(desired, observed, boot), timer, _installed(desired, boot)
 
 
 def file_changes(desired: Revision, observed: Observation) -> tuple[FileChange, ...]:
@@ -78,13 +95,7 @@ def file_changes(desired: Revision, observed: Observation) -> tuple[FileChange, 
         after = FileState(
             path=wanted.path, digest=wanted.digest, mode=wanted.mode, owner=wanted.owner, group=wanted.group
         )
-        before = FileState(
-            path=wanted.path,
-            digest=seen.digest,
-            mode=seen.mode if seen.mode is not None else wanted.mode,
-            owner=seen.owner or wanted.owner,
-            group=seen.group or wanted.group,
-        )
+        before = seen.as_state(after)
         if before != after:
             changes.append(FileChange(before=before, after=after))
     return tuple(changes)
@@ -135,10 +146,14 @@ GPU_TIMER_LATER_S = 20.0
 
 
 def _timers(
-    desired: Revision, observed: Observation, files: tuple[FileChange, ...], moves: tuple[DriverMove, ...]
+    desired: Revision,
+    observed: Observation,
+    files: tuple[FileChange, ...],
+    moves: tuple[DriverMove, ...],
+    boot: tuple[FileChange, ...],
 ) -> list[Step]:
-    """One timer on the service's host; where drivers move on another host, one there as well, with the moves alone."""
-    apart = desired.gpu_host not in (None, desired.unit_host)
+    """One timer on the service's host; where the GPUs are on another host, one there as well, with what is theirs."""
+    apart = _apart(desired)
     deadline_s = desired.policy.timer_s
     armed: list[Step] = [
         ArmTimer(
@@ -147,23 +162,46 @@ def _timers(
             deadline_s=deadline_s,
             unit=desired.unit,
             start=observed.unit.active,
-            files=files,
+            files=files if apart else (*files, *boot),
             moves=() if apart else moves,
         )
     ]
-    if apart and moves and desired.gpu_host:
-        armed.append(
-            ArmTimer(
-                host=desired.gpu_host,
-                service=f"{desired.service}:gpus",  # no service can be called so: both may be one machine
-                deadline_s=deadline_s + GPU_TIMER_LATER_S,
-                unit="",
-                start=False,
-                files=(),
-                moves=moves,
-            )
-        )
+    if apart and (moves or boot):
+        armed.append(_gpu_timer(desired, moves, boot, deadline_s + GPU_TIMER_LATER_S))
     return armed
+
+
+def _apart(desired: Revision) -> bool:
+    return desired.gpu_host not in (None, desired.unit_host)
+
+
+def _gpu_place(desired: Revision) -> str:
+    """The name of what is kept on the GPU host. No service can be called so: both hosts may be one machine."""
+    return f"{desired.service}:gpus" if _apart(desired) else desired.service
+
+
+def _gpu_timer(
+    desired: Revision, moves: tuple[DriverMove, ...], boot: tuple[FileChange, ...], deadline_s: float
+) -> ArmTimer:
+    return ArmTimer(
+        host=desired.gpu_host or desired.unit_host,
+        service=_gpu_place(desired),
+        deadline_s=deadline_s,
+        unit="",
+        start=False,
+        files=boot,
+        moves=moves,
+    )
+
+
+def _staged(desired: Revision, observed: Observation, boot: tuple[FileChange, ...]) -> StageFiles:
+    host, texts = desired.gpu_host or desired.unit_host, boot_texts(desired, observed)
+    return StageFiles(host=host, service=_gpu_place(desired), changes=boot, texts=texts)
+
+
+def _installed(desired: Revision, boot: tuple[FileChange, ...]) -> InstallFiles:
+    host = desired.gpu_host or desired.unit_host
+    return InstallFiles(host=host, service=_gpu_place(desired), unit="", changes=boot)
 
 
 def _outage(
@@ -171,6 +209,7 @@ def _outage(
     observed: Observation,
     files: tuple[FileChange, ...],
     moves: tuple[DriverMove, ...],
+    boot: tuple[FileChange, ...],
     port: int,
 ) -> list[Step]:
     stop = desired.stop
@@ -185,6 +224,8 @@ def _outage(
     steps: list[Step] = []
     if observed.unit.active:
         steps.append(StopService.model_validate(service))
+    if boot:
+        steps.append(_installed(desired, boot))  # before the moves: from now on a device that shows up goes their way
     if moves:
         steps.append(RebindGpus(host=desired.gpu_host or desired.unit_host, moves=moves))
     if files or observed.unit.need_daemon_reload:
@@ -196,9 +237,9 @@ def _outage(
 def _sentence(step: Step, reason: str) -> str:
     match step:
         case StageFiles():
-            return f"upload {', '.join(c.after.path for c in step.changes)} beside the old and read back by SHA-256"
+            return _upload(step)
         case ArmTimer():
-            what = "the old state" if step.unit else "the old drivers"
+            what = "the old state" if step.unit else "the old drivers" if step.moves else "the old rules for the boot"
             return f"arm the timer on {step.host} that restores {what} after {step.deadline_s:g} s without renewal"
         case StopService():
             return f"stop {step.unit} and prove that nothing of it is left"
@@ -206,11 +247,28 @@ def _sentence(step: Step, reason: str) -> str:
             return "; ".join(f"move {m.address} from {_driver(m.before)} to {_driver(m.after)}" for m in step.moves)
         case InstallFiles():
             named = ", ".join(_change(c) for c in step.changes)
+            if not step.unit:
+                return f"{named} on {step.host}: {_at_boot(step.changes)}"
             return f"{named or 'no file'}; systemctl daemon-reload"
         case StartService():
             return f"start {step.unit}" + (f" ({reason})" if reason else "")
         case _:
             return step.kind
+
+
+def _upload(step: StageFiles) -> str:
+    new, kept = ([c.after.path for c in step.changes if bool(c.after.digest) == there] for there in (True, False))
+    return "; ".join(
+        [
+            *([f"upload {', '.join(new)} beside the old and read back by SHA-256"] if new else []),
+            *([f"keep a copy of {', '.join(kept)} and read it back by SHA-256"] if kept else []),
+        ]
+    )
+
+
+def _at_boot(changes: Sequence[FileChange]) -> str:
+    kept = any(change.after.digest for change in changes)
+    return "the driver map outlives a boot" if kept else "at a boot the kernel chooses the drivers"
 
 
 def _driver(name: str | None) -> str:

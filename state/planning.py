@@ -12,6 +12,7 @@ from state.plan import Plan, describe, driver_moves, restart_reason, steps_betwe
 from state.redaction import REDACTED, is_secret_name, redact_bytes
 from state.revision import Revision
 from state.stated_claims import manifest_claims
+from state.steps import StartService
 from state.target import Target, started_by
 from state.traffic import compared
 
@@ -37,7 +38,10 @@ def make_plan(
     previous = previous_target(revision, observed, installed, last_proven)
     steps = steps_between(revision, observed, port)
     reason = restart_reason(revision, observed)
+    starts = any(isinstance(step, StartService) for step in steps)
     stated = manifest_claims(revision.claims, revision.traffic)
+    if steps and not starts:
+        stated = tuple(claim for claim in stated if claim not in compared(stated))  # nothing of the service changes
     if steps and not (previous is not None and observed.unit.active):
         _refuse_comparisons(stated, revision, observed)
     return Plan(
@@ -129,6 +133,7 @@ def _as_recorded(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def _unchanged(revision: Revision, observed: Observation) -> str:
     gpus = f", {len(revision.drivers)} GPUs are on their drivers" if revision.drivers else ""
+    gpus += ", now and after a boot" if revision.persist == "boot" else ""
     return (
         f"{len(revision.files)} file{'s' if len(revision.files) != 1 else ''} read as wanted, {observed.unit.name} is "
         f"{observed.unit.active_state} with the revision's arguments{gpus}"

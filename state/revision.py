@@ -63,7 +63,8 @@ class Policy(Value):
 class Revision(Value):
     """What a service shall be. `arguments` are under the engine's canonical names, with the values as asked.
 
-    `drivers` maps PCI addresses to drivers on `gpu_host`. `secrets` are paths of files on the unit's host. `files` are
+    `drivers` maps PCI addresses to drivers on `gpu_host`; `persist` says whether a boot of it shall find them so.
+    `secrets` are paths of files on the unit's host. `files` are
     in the order in which they are written; the first is the unit.
     """
 
@@ -82,6 +83,7 @@ class Revision(Value):
     arguments: dict[str, Any] = Field(default_factory=dict)
     drivers: dict[str, str] = Field(default_factory=dict)
     gpu_host: str | None = None
+    persist: Literal["none", "boot"] = "none"
     stop: StopPolicy = StopPolicy()
     readiness_timeout_s: float = 600.0
     claims: tuple[ClaimSpec, ...] = ()
@@ -91,9 +93,11 @@ class Revision(Value):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of what reaches the hosts: service, unit, files, argv, environment, secrets'
-        paths, drivers, and the names of the hosts. How it is proven and what follows (endpoint, expected version,
-        claims, traffic, policy, drain, readiness) does not count, since changing these changes no host."""
-        return digest_of(self.model_dump(mode="json", include=_COUNTED))
+        paths, drivers and whether a boot finds them, and the names of the hosts. How it is proven and what follows
+        (endpoint, expected version, claims, traffic, policy, drain, readiness) does not count, since changing these
+        changes no host."""
+        counted = _COUNTED if self.persist == "none" else _COUNTED | {"persist"}  # older revisions keep their names
+        return digest_of(self.model_dump(mode="json", include=counted))
 
     @property
     def short(self) -> str:
@@ -128,6 +132,7 @@ def render(manifest: Manifest) -> Revision:
         arguments=rendering.canonical_arguments(engine.arguments),
         drivers={a: d for d, addresses in gpus.drivers.items() for a in addresses} if gpus else {},
         gpu_host=gpus.host if gpus else None,
+        persist=gpus.persist if gpus else "none",
         stop=StopPolicy(drain_s=unit.stop.drain, timeout_s=unit.stop.timeout, leftovers=unit.stop.leftovers),
         readiness_timeout_s=manifest.readiness.timeout,
         claims=manifest.claims,

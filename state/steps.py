@@ -51,16 +51,20 @@ class DriverMove(Value):
 
 
 class StageFiles(Value):
-    """Upload new contents beside the old ones, keep the old ones by digest, read both back whole."""
+    """Upload new contents beside the old ones, keep the old ones by digest, read both back whole.
+
+    `texts` are contents by digest that no revision has, since they were made of what was observed.
+    """
 
     role: ClassVar[Role] = "guard"
     kind: Literal["stage-files"] = "stage-files"
     host: str
     service: str
     changes: tuple[FileChange, ...]
+    texts: dict[str, str] = Field(default_factory=dict)
 
     def inverse(self) -> "DiscardStaged":
-        return DiscardStaged(host=self.host, service=self.service, changes=self.changes)
+        return DiscardStaged(host=self.host, service=self.service, changes=self.changes, texts=self.texts)
 
 
 class DiscardStaged(Value):
@@ -69,15 +73,16 @@ class DiscardStaged(Value):
     host: str
     service: str
     changes: tuple[FileChange, ...]
+    texts: dict[str, str] = Field(default_factory=dict)
 
     def inverse(self) -> StageFiles:
-        return StageFiles(host=self.host, service=self.service, changes=self.changes)
+        return StageFiles(host=self.host, service=self.service, changes=self.changes, texts=self.texts)
 
 
 class ArmTimer(Value):
     """The dead-man's timer: without renewal for `deadline_s` seconds the host restores the old state by itself.
 
-    `unit` is empty on a GPU host that is not the service's: there are only drivers to put back.
+    `unit` is empty where the service is left alone: there are only drivers, and their rules for the boot, to put back.
     """
 
     role: ClassVar[Role] = "guard"
@@ -148,7 +153,10 @@ class RebindGpus(Value):
 
 
 class InstallFiles(Value):
-    """Replace files atomically from what was staged, then have systemd read its units again."""
+    """Replace files atomically from what was staged, then have systemd read its units again.
+
+    `unit` is empty for files that are none of systemd's.
+    """
 
     role: ClassVar[Role] = "outage"
     kind: Literal["install-files"] = "install-files"

@@ -17,7 +17,8 @@ async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dic
     A failure of the unit under its other file is forgotten with it: a unit without a file would stay `failed` for ever.
     """
     lines = [line for change in step.changes for line in placing(step.service, change.after)]
-    lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
+    if step.unit:
+        lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
     await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S)
     seen = await observe_files(host, [c.after.path for c in step.changes])
     for change, file in zip(step.changes, seen, strict=True):
@@ -27,7 +28,7 @@ async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dic
                 f"{file.path} on {host.name} does not read back as installed",
                 hint="look for another program that manages it",
             )
-    if (await observe_unit(host, step.unit)).need_daemon_reload:
+    if step.unit and (await observe_unit(host, step.unit)).need_daemon_reload:
         raise StepFailed(
             "install-files",
             f"systemd on {host.name} still has the old {step.unit}",

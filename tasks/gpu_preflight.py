@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from state.boot_rules import FOLDER
 from state.observation import ObservedGpu
 from state.plan import Plan
-from state.steps import NATIVE, VFIO, DriverMove, RebindGpus
+from state.steps import NATIVE, VFIO, DriverMove, RebindGpus, StageFiles
 from tasks import argv
 from tasks.holders import holders_of
 from tasks.hosts.port import Host
@@ -23,6 +24,14 @@ async def gpu_refusals(host: Host, plan: Plan) -> list[str]:
         *await quarantine_refusals(host, plan),
         *await _guests(host, [move for move in moves if move.before == VFIO]),
     ]
+
+
+async def boot_refusals(host: Host, plan: Plan) -> list[str]:
+    """There is no udev whose rules could keep the map over a boot."""
+    if not any(step.texts for step in plan.steps if isinstance(step, StageFiles)):
+        return []
+    (found,) = await host.run_all([argv.exists(FOLDER)], timeout_s=READ_TIMEOUT_S)
+    return [] if found.ok else [f"gpus.persist: no udev on {host.name} would read rules at a boot: no {FOLDER} there"]
 
 
 def group_refusals(gpu: ObservedGpu, moved: Collection[str], host: str) -> Iterator[str]:

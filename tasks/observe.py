@@ -1,8 +1,9 @@
-"""Looking at a service's hosts and changing nothing: two round trips for the serving host, three for the GPU host."""
+"""Looking at a service's hosts and changing nothing: two round trips for the serving host, four for the GPU host."""
 
 import re
 from collections.abc import Mapping, Sequence
 
+from state.boot_rules import path_of
 from state.engines.rendering import engine_started_by
 from state.errors import Refused
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedMember, ObservedUnit
@@ -20,8 +21,11 @@ async def observe(host: Host, gpu_host: Host | None, revision: Revision) -> Obse
     that cannot be read."""
     unit, files, text = await _serving(host, revision)
     running = await _argv(host, unit, revision)
-    gpus = await observe_gpus(gpu_host, sorted(revision.drivers)) if gpu_host and revision.drivers else ()
-    return Observation(unit=unit, files=files, argv=running, unit_text=text, gpus=gpus)
+    if not gpu_host or not revision.drivers:
+        return Observation(unit=unit, files=files, argv=running, unit_text=text)
+    gpus = await observe_gpus(gpu_host, sorted(revision.drivers))
+    (boot,) = await observe_files(gpu_host, [path_of(revision.service)])
+    return Observation(unit=unit, files=files, argv=running, unit_text=text, gpus=gpus, boot=boot)
 
 
 async def observe_unit(host: Host, unit: str) -> ObservedUnit:

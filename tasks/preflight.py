@@ -13,7 +13,7 @@ from state.revision import Revision
 from tasks import argv
 from tasks.checkpoint import read_loading
 from tasks.driver_preflight import driver_refusals
-from tasks.gpu_preflight import gpu_refusals
+from tasks.gpu_preflight import boot_refusals, gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.port_range import port_doubts
 from tasks.properties import listeners_of, pids_of
@@ -70,6 +70,8 @@ async def preflight(
     refusals += checkpoint.refusals(loading, known, gpus, host.name)
     if gpu_host and plan.gpus:
         refusals += await gpu_refusals(gpu_host, plan)
+    if gpu_host:
+        refusals += await boot_refusals(gpu_host, plan)
     checks = (
         *_checks(revision, version, len(plan.gpus), host.name),
         checkpoint.fit(loading, known, gpus, loaded_gb),

@@ -101,6 +101,7 @@ class GpuSpec(Value):
     drivers: dict[Name, tuple[PciAddress, ...]] = Field(
         description='a mapping of kernel drivers to lists of PCI addresses such as "0000:01:00.0"'
     )
+    persist: Literal["none", "boot"] = Field("none", description="`none` or `boot`")
 
 
 class ReadinessSpec(Value):
@@ -143,7 +144,7 @@ class Manifest(Value):
     hosts: dict[Name, HostSpec] = Field(min_length=1, description="a mapping of names to hosts")
     unit: UnitSpec = Field(description="a mapping that describes the systemd unit")
     engine: EngineSpec = Field(description="a mapping that describes the engine")
-    gpus: GpuSpec | None = Field(None, description="a mapping of host and drivers")
+    gpus: GpuSpec | None = Field(None, description="a mapping of host, drivers and persist")
     readiness: ReadinessSpec = Field(ReadinessSpec(), description="a mapping of timeout")
     claims: tuple[ClaimSpec, ...] = Field((), description="a list of claims, each a mapping with `claim`")
     traffic: TrafficSpec = Field(TrafficSpec(), description="a mapping of prompts, tokens, budget and rate")

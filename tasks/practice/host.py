@@ -30,6 +30,7 @@ from tasks.practice.sessions import Sessions
 from tasks.practice.storage import DiskFiles, MemoryFiles
 from tasks.practice.sysfs import cgroupfs, device_files, nvidia_proc, sysfs
 from tasks.practice.systemd import Systemd
+from tasks.practice.udev import overrides
 from tasks.practice.units import ServiceUnit
 
 FIRST_PID = 14_363
@@ -177,7 +178,7 @@ class PracticeMachine:
         self.clock.booted()
         self.journal.rebooted()
         if self._inside is None:
-            self.pci.reset()
+            self.pci.reset(overrides(self.files))
         await asyncio.gather(*(self.systemd.start(name) for name in enabled))
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -135,11 +135,12 @@ class PciBus:
         for release in self._releases:
             release.cancel()
 
-    def reset(self) -> None:
-        """A boot: overrides are gone, every function is on its native driver."""
+    def reset(self, overrides: Mapping[str, str] | None = None) -> None:
+        """A boot: every function is on its native driver, or on that which `overrides` (udev's rules) has for it."""
         self.probes.clear()
         for function in self.functions.values():
             function.override, function.driver, function.lost, function.leaving = "", None, False, False
+            function.override = (overrides or {}).get(function.address, "")
             self._probe(function)
 
     def _function(self, value: str, path: str) -> Function:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from state.boot_rules import path_of, rules
 from tasks.argv import WRITE_VALUE, holders
 from tasks.hosts.port import Completed
 from tasks.practice.host import PracticeMachine
@@ -187,6 +188,18 @@ async def test_a_boot_brings_every_function_back_to_its_own_driver() -> None:
     await run.machine.reboot()
     assert await driver(run, ONE) == "nvidia"
     assert (await run("cat", f"/sys/bus/pci/devices/{ONE}/driver_override")).text == "(null)\n"
+
+
+@in_virtual_time
+async def test_a_boot_reads_the_rules_that_keep_functions_for_a_guest() -> None:
+    run = session()
+    run.machine.files.write(path_of("qwen"), rules("qwen", [ONE, SOUND]) or "")
+    await run.machine.reboot()
+    assert [await driver(run, address) for address in (ONE, SOUND, TWO)] == ["vfio-pci", "vfio-pci", "nvidia"]
+    assert (await run("cat", f"/sys/bus/pci/devices/{ONE}/driver_override")).text == "vfio-pci\n"
+    run.machine.files.remove(path_of("qwen"))
+    await run.machine.reboot()
+    assert [await driver(run, address) for address in (ONE, SOUND, TWO)] == ["nvidia", "snd_hda_intel", "nvidia"]
 
 
 @in_virtual_time

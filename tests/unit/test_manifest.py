@@ -59,7 +59,10 @@ def changed(**sections: Any) -> str:
 def test_the_full_example_is_read_and_uses_every_field() -> None:
     manifest = load_manifest(EXAMPLE.read_text(), "example.yaml")
     assert manifest.model_fields_set == set(Manifest.model_fields)
-    for part in (manifest.unit, manifest.unit.stop, manifest.engine, manifest.policy, manifest.hosts["serving"]):
+    assert manifest.gpus is not None
+    for part in (
+        manifest.unit, manifest.unit.stop, manifest.engine, manifest.gpus, manifest.policy, manifest.hosts["serving"]
+    ):  # fmt: skip
         assert part.model_fields_set == set(type(part).model_fields)
 
 
@@ -169,6 +172,16 @@ gpus:
         pytest.param({"unit": {"host": "other"}}, "unit.host: `other` is not among the hosts", id="unit-on-no-host"),
         pytest.param(
             {"gpus": {"host": "x", "drivers": {}}}, "gpus.host: `x` is not among the hosts", id="gpus-on-no-host"
+        ),
+        pytest.param(
+            {"gpus": {"host": "serving", "drivers": {}, "persist": True}},
+            "gpus.persist: `true` does not fit; expected `none` or `boot`",
+            id="persist-is-a-choice-of-two",
+        ),
+        pytest.param(
+            {"gpus": {"host": "serving", "drivers": {}, "persists": "boot"}},
+            "gpus.persists: is not known here; did you mean `persist`?",
+            id="persist-misspelt",
         ),
         pytest.param({"unit": {"name": "sglang@.service"}}, "is a template", id="a-template-is-no-unit-to-start"),
         pytest.param({"unit": {"name": "sglang.timer"}}, "is no service unit", id="a-timer-is-no-service"),

@@ -100,6 +100,7 @@ def test_the_order_of_keys_does_not_count() -> None:
         pytest.param({"unit": {"secrets": []}}, id="secrets"),
         pytest.param({"unit": {"stop": {"timeout": "91s"}}}, id="stop-timeout"),
         pytest.param({"gpus": {"drivers": {"nvidia": ["0000:01:00.0"]}}}, id="drivers"),
+        pytest.param({"gpus": {"persist": "boot"}}, id="persistence"),
         pytest.param({"service": "other"}, id="service"),
     ],
 )

@@ -36,13 +36,15 @@ from state.steps import (
 
 @dataclass(frozen=True)
 class Model:
-    """One host. `running` are the files that the service was started with, None where it is down."""
+    """One host. `running` are the files that the service was started with, None where it is down; `boot` are those that
+    only the next boot reads."""
 
     files: Mapping[str, FileState]
     drivers: Mapping[str, str | None]
     running: Mapping[str, FileState] | None
     staged: frozenset[str] = frozenset()
     timer: ArmTimer | None = None
+    boot: Mapping[str, FileState] = field(default_factory=dict)
 
 
 class ImpossibleStepError(Exception):
@@ -51,10 +53,11 @@ class ImpossibleStepError(Exception):
 
 def model_of(observed: Observation, plan: Plan) -> Model:
     """The model that was observed; files of the plan that are absent are known as absent."""
-    changes = [c for s in plan.steps if isinstance(s, InstallFiles) for c in s.changes]
-    files = {c.before.path: c.before for c in changes}
+    befores = [(s.unit, c.before) for s in plan.steps if isinstance(s, InstallFiles) for c in s.changes]
+    files = {before.path: before for unit, before in befores if unit}
+    boot = {before.path: before for unit, before in befores if not unit}
     drivers = {gpu.address: gpu.driver for gpu in observed.gpus}
-    return Model(files, drivers, files if observed.unit.active else None)
+    return Model(files, drivers, files if observed.unit.active else None, boot=boot)
 
 
 def apply(model: Model, step: Step) -> Model:
@@ -76,14 +79,16 @@ def apply(model: Model, step: Step) -> Model:
             return model if model.running is not None else replace(model, running=model.files)
         case RebindGpus():
             return replace(model, drivers={**model.drivers, **{m.address: m.after for m in step.moves}})
+        case InstallFiles(unit=""):
+            return replace(model, boot={**model.boot, **_installed(model, step, model.boot)})
         case InstallFiles():
-            return replace(model, files={**model.files, **_installed(model, step)})
+            return replace(model, files={**model.files, **_installed(model, step, model.files)})
 
 
-def _installed(model: Model, step: InstallFiles) -> dict[str, FileState]:
-    if all(model.files[c.after.path] == c.after for c in step.changes):
+def _installed(model: Model, step: InstallFiles, files: Mapping[str, FileState]) -> dict[str, FileState]:
+    if all(files[c.after.path] == c.after for c in step.changes):
         return {}
-    if model.running is not None:
+    if step.unit and model.running is not None:
         raise ImpossibleStepError("files are replaced under a running service")
     for change in step.changes:
         if change.after.digest is not None and change.after.digest not in model.staged:
@@ -93,9 +98,11 @@ def _installed(model: Model, step: InstallFiles) -> dict[str, FileState]:
 
 def reverted(model: Model, step: ArmTimer) -> Model:
     """What the host's own timer makes of the model."""
-    files = {**model.files, **{c.before.path: c.before for c in step.files}}
+    before = {c.before.path: c.before for c in step.files}
+    files, boot = ({**old, **{p: s for p, s in before.items() if p in old}} for old in (model.files, model.boot))
     drivers = {**model.drivers, **{m.address: m.before for m in step.moves}}
-    return replace(model, files=files, drivers=drivers, running=files if step.start else None, timer=None)
+    running = model.running if not step.unit else files if step.start else None
+    return replace(model, files=files, boot=boot, drivers=drivers, running=running, timer=None)
 
 
 class KilledError(Exception):

@@ -24,6 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from state.boot_rules import boot_change, path_of, rules
+from state.canonical import sha256_hex
 from state.observation import Observation
 from state.plan import Plan, describe, driver_moves, file_changes, restart_reason, steps_between
 from state.revision import FileContent, Policy, Revision, StopPolicy
@@ -44,6 +46,7 @@ changes = st.lists(st.builds(FileChange, before=file_states, after=file_states),
 moves = st.lists(st.builds(DriverMove, address=st.sampled_from(GPUS), before=drivers, after=drivers), max_size=3).map(
     tuple
 )
+texts = st.dictionaries(st.just("0" * 64), st.text(max_size=20), max_size=1)
 named = st.fixed_dictionaries({"host": st.sampled_from(["a", "b"]), "service": st.just("qwen")})
 timers = st.fixed_dictionaries(
     {"deadline_s": st.floats(1, 1e5), "unit": st.just(UNIT), "start": st.booleans(), "files": changes, "moves": moves}
@@ -55,8 +58,8 @@ services = st.fixed_dictionaries(
     }
 )  # fmt: skip
 BY_KIND: dict[str, st.SearchStrategy[dict[str, object]]] = {
-    "stage-files": st.builds(lambda a, c: {**a, "changes": c}, named, changes),
-    "discard-staged": st.builds(lambda a, c: {**a, "changes": c}, named, changes),
+    "stage-files": st.builds(lambda a, c, t: {**a, "changes": c, "texts": t}, named, changes, texts),
+    "discard-staged": st.builds(lambda a, c, t: {**a, "changes": c, "texts": t}, named, changes, texts),
     "arm-timer": st.builds(lambda a, t: {**a, **t}, named, timers),
     "disarm-timer": st.builds(lambda a, t: {**a, **t}, named, timers),
     "stop-service": services,
@@ -86,21 +89,23 @@ def test_every_kind_of_step_is_covered() -> None:
 
 
 revisions = st.builds(
-    lambda files, modes_, owner, argv, wanted: revision(
+    lambda files, modes_, owner, argv, wanted, persist: revision(
         files=tuple(
             FileContent(path=p, content=c, mode=m, owner=owner) for p, c, m in zip(PATHS, files, modes_, strict=True)
         ),
         argv=argv,
         drivers={a: d for a, d in zip(GPUS, wanted, strict=True) if d},
+        persist=persist,
     ),
     st.tuples(contents, contents, contents),
     st.tuples(modes, modes, modes),
     owners,
     st.sampled_from([NEW_ARGV, OLD_ARGV]),
     st.tuples(drivers, drivers),
+    st.sampled_from(["none", "boot"]),
 )
 observations = st.builds(
-    lambda files, modes_, owner, argv, bound, active, reload: observation(
+    lambda files, modes_, owner, argv, bound, active, reload, boot: observation(
         files=tuple(
             file(c, path=p, mode=m if c else None, owner=owner if c else None, group="root" if c else None)
             for p, c, m in zip(PATHS, files, modes_, strict=True)
@@ -108,6 +113,7 @@ observations = st.builds(
         argv=argv if active else None,
         gpus=gpus(*bound),
         unit=unit(active_state="active" if active else "inactive", need_daemon_reload=reload),
+        boot=file(boot, path=path_of("qwen")),
     ),
     st.tuples(*[st.none() | contents] * 3),
     st.tuples(modes, modes, modes),
@@ -116,6 +122,7 @@ observations = st.builds(
     st.tuples(drivers, drivers),
     st.booleans(),
     st.booleans(),
+    st.none() | st.sampled_from(["of somebody\n", rules("qwen", GPUS[:1])]),
 )
 
 
@@ -140,6 +147,10 @@ def test_a_plan_reaches_what_is_wanted(desired: Revision, observed: Observation)
             assert after.files[wanted.path].digest == wanted.digest
     assert {a: d for a, d in after.drivers.items() if a in desired.drivers} == desired.drivers
     assert after.running == after.files
+    for path, state in after.boot.items():
+        text = rules("qwen", [a for a, d in desired.drivers.items() if d == "vfio-pci"])
+        wanted = sha256_hex(text.encode()) if text and desired.persist == "boot" else None
+        assert (path, state.digest) == (path_of("qwen"), wanted)
 
 
 @given(revisions, observations, st.data())
@@ -167,7 +178,9 @@ def test_every_step_may_be_repeated(desired: Revision, observed: Observation) ->
 def test_equal_states_give_no_step(desired: Revision) -> None:
     seen = tuple(file(f.content, path=f.path, mode=f.mode, owner=f.owner, group=f.group) for f in desired.files)
     bound = gpus(*(desired.drivers.get(a) for a in GPUS))
-    assert steps_between(desired, observation(files=seen, argv=desired.argv, gpus=bound), PORT) == ()
+    kept = [a for a, d in desired.drivers.items() if d == "vfio-pci" and desired.persist == "boot"]
+    boot = file(rules("qwen", kept), path=path_of("qwen"))
+    assert steps_between(desired, observation(files=seen, argv=desired.argv, gpus=bound, boot=boot), PORT) == ()
 
 
 @given(revisions, observations)
@@ -176,7 +189,7 @@ def test_guards_come_before_the_outage_and_the_start_is_last(desired: Revision, 
     assert roles == sorted(roles)
     kinds = [s.kind for s in steps_between(desired, observed, PORT)]
     if kinds:
-        assert kinds[-1] == "start-service"
+        assert kinds[-1] == "start-service" or kinds == ["stage-files", "arm-timer", "install-files"]
         assert "arm-timer" in kinds
 
 
@@ -184,9 +197,10 @@ def test_guards_come_before_the_outage_and_the_start_is_last(desired: Revision, 
 def test_the_timer_restores_what_the_inverses_restore(desired: Revision, observed: Observation) -> None:
     made = steps_between(desired, observed, PORT)
     for timer in (s for s in made if isinstance(s, ArmTimer)):
-        assert timer.files == file_changes(desired, observed)
+        assert timer.files == (*file_changes(desired, observed), *boot_change(desired, observed))
         assert timer.moves == driver_moves(desired, observed)
-        assert timer.start == observed.unit.active == any(isinstance(s, StopService) for s in made)
+        stops = any(isinstance(s, StopService) for s in made)
+        assert timer.start == stops == (observed.unit.active and bool(timer.unit))
 
 
 @pytest.mark.parametrize(

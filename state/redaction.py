@@ -1,7 +1,8 @@
 """Secrets leave every artefact here, before it is stored and before it is printed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 REDACTED = "<redacted>"
 
@@ -24,7 +25,24 @@ _SCHEME = rb"(?:bearer|basic|token|digest|apikey|api-key|key|negotiate|ntlm|hmac
 _AUTH = rb"(?P<keep>(?:proxy-)?authorization(?:\\?['\"])?"
 _QUOTED = rb"(?P<q>\\?['\"])" + _KEPT_WORD + rb"(?:(?!(?P=q)).)+?(?=(?P=q)|\Z)"
 
-_RULES: tuple[re.Pattern[bytes], ...] = tuple(
+_NAME_ENDS = re.compile(
+    rb"(?:keys?(?:[_-]?id)?|secrets?|passw(?:or)?ds?|passphrase|credentials?|token)(?![a-z0-9_-])(?:\\?['\"])?\s*[=:]"
+)
+"""Where the name of a secret may end, in lower case: found thirty times faster than a name by its beginning."""
+_LONGEST_PREFIX = 24
+"""Characters of a name before its last word: `secret_access_`, `encryption_`."""
+
+_NEVER = rb"(?!)"
+_HINTS: tuple[bytes, ...] = (
+    rb"--", rb"--", _NEVER, _NEVER, _NEVER, _NEVER, rb"authorization", rb"authorization", rb"bearer", rb"\(b?\\?['\"]",
+    rb"[ \t]=[ \t]", rb"(?:token|key|secret|password):", rb"(?:pass|pwd|passphrase)=", rb"cookie", rb"curl",
+    rb"-----begin",
+    rb"://", rb"://", rb"://",
+    rb"hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox|nvapi-|aiza|a[ks]ia|eyj",
+)  # fmt: skip
+"""What a text in lower case must hold for a rule to find anything; rules by name go by `_NAME_ENDS` instead."""
+
+_PATTERNS: tuple[re.Pattern[bytes], ...] = tuple(
     re.compile(rule, re.IGNORECASE | re.DOTALL)
     for rule in (
         # --api-key VALUE and --api-key=VALUE; words split by spaces, NUL (/proc/PID/cmdline) or in a list
@@ -86,6 +104,42 @@ _SHORTEST = 6
 _SECRET_NAME = re.compile(rb"(?:.*[_-])?" + _WORD + rb"$", re.IGNORECASE)
 
 
+class _Rule(NamedTuple):
+    """A pattern, and the hint without which it need not be tried; `named` rules begin with the name of a secret."""
+
+    pattern: re.Pattern[bytes]
+    hint: re.Pattern[bytes]
+    named: bool
+
+    def matches(self, data: bytes) -> Iterator[re.Match[bytes]]:
+        """As `pattern.finditer` gives them, only sooner."""
+        lower = data.lower()
+        if self.named:
+            return self._named(data, lower)
+        return self.pattern.finditer(data) if self.hint.search(lower) else iter(())
+
+    def _named(self, data: bytes, lower: bytes) -> Iterator[re.Match[bytes]]:
+        done = 0
+        for end in _NAME_ENDS.finditer(lower):
+            for begin in range(max(done, end.start() - _LONGEST_PREFIX), end.start() + 1):
+                if found := self.pattern.match(data, begin):
+                    done = found.end()
+                    yield found
+                    break
+
+    def hide(self, data: bytes) -> bytes:
+        pieces, done = [], 0
+        for found in self.matches(data):
+            pieces += [data[done : found.start()], _hide(found)]
+            done = found.end()
+        return b"".join([*pieces, data[done:]]) if pieces else data
+
+
+_RULES = tuple(
+    _Rule(pattern, re.compile(hint), hint == _NEVER) for pattern, hint in zip(_PATTERNS, _HINTS, strict=True)
+)
+
+
 def redact(text: str) -> str:
     """`text` with the value of every known kind of secret replaced by `<redacted>`."""
     return redact_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
@@ -96,7 +150,7 @@ def redact_bytes(data: bytes) -> bytes:
     if _HINT.search(data) is None:
         return data
     for rule in _RULES:
-        data = rule.sub(_hide, data)
+        data = rule.hide(data)
     return data
 
 
@@ -106,9 +160,9 @@ def secret_values(text: str) -> frozenset[str]:
     found: set[bytes] = set()
     if _HINT.search(data) is not None:
         for rule in _RULES:
-            for match in rule.finditer(data):
+            for match in rule.matches(data):
                 found.update(_WORDS.findall(match[0][len(match["keep"]) :]))
-            data = rule.sub(_hide, data)
+            data = rule.hide(data)
     return frozenset(value.decode("utf-8", "replace") for value in found if len(value) >= _SHORTEST)
 
 

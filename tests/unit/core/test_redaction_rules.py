@@ -8,13 +8,32 @@ from hypothesis import strategies as st
 from state.redaction import _PATTERNS, _hide, redact_bytes
 
 PIECES = (
-    "api_key", "apikeys", "access_key_id", "secret_access_key", "HF_TOKEN", "token", "token_id", "eos_token", "passwd",
-    "passphrase", "credentials", "encryption_key", "hmac-key", "--api-key", "--admin-api-key", "x-api-key", "DB_PASS",
-    "Authorization", "Bearer", "Basic", "cookie", "set-cookie", "curl -u bob", "https://bob", "postgres://",
-    "-----BEGIN PRIVATE KEY-----", "-----END", "hf_abcdefghijklmnop0123", "sk-abcdefghijklmnop0123",
-    "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0", "=", ":", ": ", " = ", ",", "'", '"', "[", "]", "(", "{", "}", " ", "\n", "\x00", "@", "s3cret-value", "12", "None",
-    "\\",
-)  # fmt: skip
+    *(
+        "api_key",
+        "apikeys",
+        "access_key_id",
+        "secret_access_key",
+        "HF_TOKEN",
+        "token",
+        "token_id",
+        "eos_token",
+        "passwd",
+    ),
+    *(
+        "passphrase",
+        "credentials",
+        "encryption_key",
+        "hmac-key",
+        "--api-key",
+        "--admin-api-key",
+        "x-api-key",
+        "DB_PASS",
+    ),
+    *("Authorization", "Bearer", "Basic", "cookie", "set-cookie", "curl -u bob", "https://bob", "postgres://"),
+    *("-----BEGIN PRIVATE KEY-----", "-----END", "hf_abcdefghijklmnop0123", "sk-abcdefghijklmnop0123"),
+    *("eyJhbGciOi.eyJzdWIiOi.c2lnbmF0", "s3cret-value", "12", "None", "=", ":", ": ", " = ", ",", "'", '"', "[", "]"),
+    *("(", "{", "}", " ", "\n", "\x00", "@", "\\"),
+)
 
 
 def plainly(data: bytes) -> bytes:

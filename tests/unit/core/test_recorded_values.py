@@ -23,6 +23,7 @@ from state.events import (
     decode,
     encode,
 )
+from state.hold import HoldAnswered, HoldOpened
 from state.leases import Lease, RevisionProven, SubjectLeased, SubjectReleased, lease_of, proven
 from state.leases import decode as decode_lease
 from state.rollout import fold
@@ -32,10 +33,15 @@ from state.times import dark_seconds
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
 STUCK = DeviceQuarantined(action="x", attempt=1, host="pve", address="0000:81:00.0", driver="nvidia", said="FLR")
 CLEARED = DeviceCleared(host="pve", address="0000:81:00.0", actor="a person", reason="rebooted")
+ASKED = HoldOpened(
+    action="open-hold", attempt=1, question="promote, or roll back?", open=(), deadline="2026-03-09T14:00:00+00:00",
+    default="rollback", may_answer="whoever reaches the event store",
+)  # fmt: skip
+ANSWERED = HoldAnswered(action="hold", attempt=1, answer="promote", actor="ada", reason="2.4 is plenty")
 KEYS = (*OPENING, *DO, *PROOF, "freeze", *UNDO, *OLD_PROOF, "conclude:rolled-back", "release")
 HISTORY: tuple[Event, ...] = (
     requested(), *done(*KEYS, "soak"), *failed("x"), RolloutResumed(session=1, actor="b"), CancelRequested(actor="a"),
-    STUCK, CLEARED,
+    STUCK, CLEARED, ASKED, ANSWERED,
 )  # fmt: skip
 
 

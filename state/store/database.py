@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import Any
@@ -69,6 +69,7 @@ def create_engine(url: str) -> AsyncEngine:
     }
     if parsed.get_backend_name() == "sqlite":
         engine = create_async_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+        event.listen(engine.sync_engine, "do_connect", _open_first)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
@@ -102,6 +103,12 @@ def _answers(engine: Engine, connection: Any) -> bool:
         return engine.dialect.do_ping(connection)
     except (DisconnectionError, engine.dialect.loaded_dbapi.Error, OSError):
         return False
+
+
+def _open_first(_dialect: object, _record: object, words: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """A file that cannot be opened is found here. aiosqlite tells it too, but leaves a thread behind that may outlive
+    the event loop, and then dies with a traceback."""
+    sqlite3.connect(*words, uri=bool(options.get("uri"))).close()
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -18,7 +18,7 @@ from state.rollout import Rollout
 from state.steps import ArmTimer, StageFiles
 from state.times import dark_seconds
 from tasks import stage, timer
-from tasks.sequence import Fence, forget_units
+from tasks.sequence import forget_units
 
 
 async def conclude(work: Work) -> Event:
@@ -160,11 +160,12 @@ async def _record_proven(work: Work) -> None:
 
 async def _forget(work: Work) -> None:
     """Let systemd forget the transient units of this rollout: their results are in the history."""
+    keys = [key for key in work.rollout.attempts if key.startswith(("do:", "undo:"))]
+    times = range(work.rollout.revivals + 1)
+    units = [work.unit(key, again) for key in keys for again in (times if key.startswith("undo:") else (0,))]
     for name in sorted({step.host for _, step in begun_steps(work.rollout)}):
-        fence = Fence(work.requested.rollout, 0, work.rollout.revivals)
-        keys = [key for key in work.rollout.attempts if key.startswith(("do:", "undo:"))]
         with suppress(InterlockError):  # tidiness; no reason to hold up an end that is reached
-            await forget_units(work.hosts[name], [fence.unit(key) for key in keys])
+            await forget_units(work.hosts[name], units)
 
 
 def _next_argvs(work: Work) -> tuple[str, ...]:

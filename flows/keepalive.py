@@ -1,7 +1,7 @@
 """Keeping alive what must not run out while the orchestrator is: the leases, and the host's own timer."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from flows import lease
@@ -48,20 +48,23 @@ async def _renew(history: History, hosts: Hosts) -> None:
     assert requested is not None  # asked for by the caller
     with suppress(InterlockError):
         await lease.renew(history.ports, requested)
-    for armed in armed_timers(history.rollout):
-        fence = Fence(requested.rollout, history.rollout.fencing[armed.host])
+    await renew_timers(history.rollout, hosts, history.rollout.fencing)
+
+
+async def renew_timers(rollout: Rollout, hosts: Hosts, fencing: Mapping[str, int]) -> None:
+    """Start the wait of every armed timer anew, where it is not too late."""
+    assert rollout.requested is not None  # every stream begins with it
+    for armed in armed_timers(rollout):
         with suppress(InterlockError):
-            await timer.renew(hosts[armed.host], armed.service, fence)
+            await timer.renew(hosts[armed.host], armed.service, Fence(rollout.requested.rollout, fencing[armed.host]))
 
 
 def armed_timers(rollout: Rollout) -> tuple[ArmTimer, ...]:
-    """The timers that were armed and that nothing has begun to take down."""
+    """The timers that may wait on their hosts (an intent counts), and that nothing has begun to take down."""
     if rollout.started("conclude:promoted"):
         return ()
     return tuple(
         step
         for index, step in begun_steps(rollout)
-        if isinstance(step, ArmTimer)
-        and f"do:{index}:{step.kind}" in rollout.done
-        and not rollout.started(f"undo:{index}:{step.kind}")
+        if isinstance(step, ArmTimer) and not rollout.started(f"undo:{index}:{step.kind}")
     )

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
+from flows.history import stream_of
 from flows.ports import Hosts, Ports
-from state.errors import FencedOut, HostReverted, InterlockError, VersionConflict
-from state.events import LeaseTaken, RolloutRequested, encode
+from state.errors import FencedOut, HostReverted, InterlockError, LeaseHeld, TakenOver, VersionConflict
+from state.events import LeaseTaken, RolloutRequested, RolloutResumed, decode, encode
 from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of
 from state.manifest.model import HostSpec
+from state.rollout import fold
 from tasks.mark import has_reverted, mark
 
 
@@ -26,29 +29,39 @@ def host_stream(spec: HostSpec) -> str:
     return f"host-{spec.address}" if ":" in spec.address else f"host-{spec.address}:{spec.port}"
 
 
-async def take(ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int) -> LeaseTaken:
+async def take(
+    ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int, session: int
+) -> LeaseTaken:
     """Take, or take anew, every lease and mark the hosts. Raises LeaseHeld naming the holder; FencedOut if another
-    rollout has had a host since this one did: then nothing of it may be touched any more."""
-    again = key != "lease:0"
+    rollout has had a host since this one did: then nothing of it may be touched any more; TakenOver if a later session
+    has this rollout by now."""
+    taken: dict[str, int] = {}
     try:
-        return await _take(ports, hosts, requested, key, attempt, again)
+        return await _take(ports, hosts, requested, key, attempt, session, taken)
     except InterlockError:
-        if not again:
-            await release(ports, requested)
+        if key == "lease:0":
+            await _give_back(ports, requested, taken)
         raise
 
 
 async def _take(
-    ports: Ports, hosts: Hosts, requested: RolloutRequested, key: str, attempt: int, again: bool
+    ports: Ports,
+    hosts: Hosts,
+    requested: RolloutRequested,
+    key: str,
+    attempt: int,
+    session: int,
+    taken: dict[str, int],
 ) -> LeaseTaken:
+    again = key != "lease:0"
     if again and key != "lease:reverted":
         await _refuse_reverted(hosts, requested)
-    fencing: dict[str, int] = {}
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
-    for stream, names in subjects(requested).items():
-        lease = await _append(ports, requested, stream, until, again)
-        fencing |= dict.fromkeys(names, lease.version)
-    reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number)])
+    for stream in subjects(requested):
+        taken[stream] = (await _append(ports, requested, stream, until, again)).version
+    still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
+    fencing = {name: taken[stream] for stream, names in subjects(requested).items() for name in names}
+    reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number, still_ours)])
     return LeaseTaken(
         action=key,
         attempt=attempt,
@@ -57,6 +70,13 @@ async def _take(
         fencing=fencing,
         reverted=reverted if again else (),
     )
+
+
+async def _refuse_overtaken(ports: Ports, rollout: str, session: int) -> None:
+    """Raises TakenOver if a later session goes on with the rollout: this one stood still for longer than its lease."""
+    recorded = await ports.events.read(stream_of(rollout))
+    if any(e.type == RolloutResumed.wire and e.data["session"] > session for e in recorded):
+        raise TakenOver(rollout)
 
 
 async def _refuse_reverted(hosts: Hosts, requested: RolloutRequested) -> None:
@@ -100,7 +120,34 @@ async def _append(ports: Ports, requested: RolloutRequested, stream: str, until:
             raise FencedOut(stream, lease.number, "a later rollout's")
         return SubjectLeased(rollout=requested.rollout, holder=ports.holder, reason=requested.reason, until=until)
 
-    return await _appending(ports, stream, event)
+    try:
+        return await _appending(ports, stream, event)
+    except LeaseHeld:
+        if not await _void(ports, stream):
+            raise
+        return await _appending(ports, stream, event)
+
+
+async def _void(ports: Ports, stream: str) -> bool:
+    """Give back a lease whose rollout has ended, if that is what is there: an orchestrator that stood still while
+    another brought its rollout to the end may have taken it after that, and died."""
+    lease = lease_of(await ports.events.read(stream))
+    history = await ports.events.read(stream_of(lease.rollout))
+    ended = fold(map(decode, history))
+    if not history or not ended.ended or (ended.concluded and ended.concluded.outcome == "stranded"):
+        return False
+    await _appending(ports, stream, lambda now: _released(now, lease.rollout))
+    return True
+
+
+async def _give_back(ports: Ports, requested: RolloutRequested, taken: Mapping[str, int]) -> None:
+    """Give back what was just taken; what another session of the rollout has taken anew since is that one's."""
+    for stream, version in taken.items():
+
+        def event(lease: Lease, own: int = version) -> SubjectReleased | None:
+            return _released(lease, requested.rollout) if lease.version == own else None
+
+        await _appending(ports, stream, event)
 
 
 def _released(lease: Lease, rollout: str) -> SubjectReleased | None:

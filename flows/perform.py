@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from flows import conclude, hold, lease, prove
 from flows.history import History
+from flows.keepalive import renew_timers
 from flows.ports import Hosts, Ports
 from flows.uncut import uncut
 from flows.work import Work, keep
@@ -99,7 +100,15 @@ async def _plan(work: Work) -> Event:
 
 
 async def _lease(work: Work) -> Event:
-    return await uncut(lease.take(work.ports, work.hosts, work.requested, work.action.key, work.attempt))
+    return await uncut(_taken(work))
+
+
+async def _taken(work: Work) -> Event:
+    """The hosts' timers may have waited for as long as nobody drove this: they begin anew with the lease."""
+    key, session = work.action.key, work.rollout.session
+    taken = await lease.take(work.ports, work.hosts, work.requested, key, work.attempt, session)
+    await renew_timers(work.rollout, work.hosts, taken.fencing)
+    return taken
 
 
 async def _preflight(work: Work) -> Event:
@@ -180,7 +189,7 @@ async def _end_what_runs(work: Work, planned: Step, index: int) -> None:
     """An attempt whose orchestrator was cancelled or died may still run on the host: it must not meet its own undo."""
     key = step_action(index, planned.kind, "do").key
     if planned.role == "outage" and key not in work.rollout.done:
-        await forget_units(work.hosts[planned.host], [work.fence(planned.host).unit(key)])
+        await forget_units(work.hosts[planned.host], [work.unit(key)])
 
 
 async def _take_step(work: Work, step: Step) -> Mapping[str, object]:

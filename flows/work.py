@@ -52,7 +52,12 @@ class Work:
         return self.hosts[self.revision.gpu_host] if self.revision.gpu_host else None
 
     def fence(self, host: str) -> Fence:
-        return Fence(self.requested.rollout, self.rollout.fencing[host], self.rollout.revivals)
+        again = self.rollout.revivals if self.action.direction == "undo" else 0
+        return Fence(self.requested.rollout, self.rollout.fencing[host], again)
+
+    def unit(self, key: str, again: int = 0) -> str:
+        """The transient unit of a step's action; nothing is done forward again, so `again` is of the way back."""
+        return Fence(self.requested.rollout, 0, again).unit(key)
 
 
 async def keep(store: EvidenceStore, items: Items) -> dict[str, EvidenceItem]:

@@ -44,10 +44,10 @@ class Trouble:
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
-    `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often it went on after it
-    had been stranded, `quarantined` the devices that it quarantined and nobody has cleared, by address,
-    `spent` the seconds that
-    a side's rounds took up to each of them."""
+    `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often the way back
+    began anew, because a stranded rollout was gone on with or a host had restored itself (what units of steps that ran
+    before that had done may be undone by now), `quarantined` the devices that it quarantined and nobody has cleared, by
+    address, `spent` the seconds that a side's rounds took up to each of them."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -123,7 +123,7 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
             kept = _without(rollout.failures, lambda key, _: key == event.action)
             return replace(rollout, attempts={**rollout.attempts, event.action: event.attempt}, failures=kept)
         case ActionFailed():
-            return replace(rollout, failures={**rollout.failures, event.action: event.error})
+            return _failed(rollout, event)
         case DeviceQuarantined():
             return replace(rollout, quarantined={**rollout.quarantined, event.address: event})
         case DeviceCleared():
@@ -150,6 +150,14 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
     return rollout
 
 
+def _failed(rollout: Rollout, event: ActionFailed) -> Rollout:
+    """A timer may act on one host after the lease was taken anew for another's: then it is taken once more."""
+    failed = replace(rollout, failures={**rollout.failures, event.action: event.error})
+    if event.error.code != "host-reverted" or not event.action.startswith("undo:"):
+        return failed
+    return replace(failed, done={key: fact for key, fact in rollout.done.items() if key != "lease:reverted"})
+
+
 def _gathered(rollout: Rollout, event: EvidenceGathered) -> Rollout:
     key, before = f"{event.side}:{event.round}", f"{event.side}:{event.round - 1}"
     spent = rollout.spent.get(before, 0.0) + event.seconds
@@ -168,7 +176,8 @@ def troubled(rollout: Rollout, action: str, error: ErrorFacts) -> Rollout:
 def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
     """With the lease anew, undo steps that met the timer's mark may go on; on the way forward it stays the end."""
     kept = _without(rollout.failures, lambda key, error: error.code == "host-reverted" and key.startswith("undo:"))
-    taken = replace(rollout, leased=True, fencing=event.fencing, failures=kept)
+    begun_anew = rollout.revivals + (event.action == "lease:reverted")
+    taken = replace(rollout, leased=True, fencing=event.fencing, failures=kept, revivals=begun_anew)
     if not event.reverted:
         return taken
     hosts = ", ".join(event.reverted)

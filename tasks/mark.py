@@ -1,6 +1,8 @@
 """The lease's mark on a host: its fencing number, which every later change is checked against."""
 
-from state.errors import PrivilegeRefused
+from collections.abc import Awaitable, Callable
+
+from state.errors import FencedOut, PrivilegeRefused
 from tasks.argv import FENCE, REVERTED, STATE_DIR, WRITE_VALUE, cat_as_root
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
@@ -8,27 +10,39 @@ from tasks.script import must, render_sequence
 from tasks.sequence import READ_TIMEOUT_S
 
 
-async def mark(host: Host, number: int) -> bool:
+async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]] | None = None) -> bool:
     """Write the fencing number to the host; True if its own timer had acted before (the mark read `reverted`).
 
-    Raises PrivilegeRefused, HostUnreachable, ArgvFailed.
+    `still_ours` is asked between the look and the write, and raises if the lease is somebody else's by now. The write
+    is refused if the mark is another one than was looked at: an orchestrator that was away meanwhile changes nothing.
+    Raises FencedOut for that; PrivilegeRefused, HostUnreachable, ArgvFailed.
     """
-    before = await has_reverted(host)
+    before = await _carried(host)
+    if still_ours is not None:
+        await still_ours()
     lines = [
         must("install", "-d", "-m", "700", "--", STATE_DIR),
+        must("grep", "-qxF", "--", before, FENCE) if before else must("test", "!", "-s", FENCE),
         must("sh", "-c", WRITE_VALUE, "sh", f"{FENCE}.new", f"{number}\n"),
         must("mv", "-T", "-f", "--", f"{FENCE}.new", FENCE),
     ]
     argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
     (done,) = await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
+    if not done.ok and (now := await _carried(host)) != before:
+        raise FencedOut(host.name, number, now)
     checked(host.name, argv, done)
-    return before
+    return before == REVERTED
 
 
 async def has_reverted(host: Host) -> bool:
     """Whether the host's own timer has acted since the mark was written."""
+    return await _carried(host) == REVERTED
+
+
+async def _carried(host: Host) -> str:
+    """The mark that the host carries; empty where it has none."""
     (read,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
-    return read.text.strip() == REVERTED
+    return read.text.strip()
 
 
 async def may_be_root(host: Host) -> None:

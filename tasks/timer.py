@@ -19,10 +19,11 @@ async def arm(host: Host, step: ArmTimer, fence: Fence) -> dict[str, object]:
     """Write the restoring script and arm a transient timer for it; read back that the timer waits."""
     await run_sequence(host, fence, [must("install", "-d", "-m", "700", "--", place(step.service))])
     script = render_sequence(restoring(step)).encode()
-    upload = Argv(("tee", "--", revert_script(step.service)), stdin=script, root=True)
+    path, name = revert_script(step.service), revert_unit(step.service)
+    fresh = f"{path}.{fence.rollout}"  # an upload has no fence: it must not replace another rollout's script
+    upload = Argv(("tee", "--", fresh), stdin=script, root=True)
     checked(host.name, upload, *await host.run_all([upload], timeout_s=READ_TIMEOUT_S))
-    name = revert_unit(step.service)
-    await run_sequence(host, fence, [*_taken_down(name), _armed(step, name)])
+    await run_sequence(host, fence, [must("mv", "-T", "-f", "--", fresh, path), *_taken_down(name), _armed(step, name)])
     (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
     if unit_from(name, shown.text).active_state != "active":
         raise StepFailed(
@@ -39,7 +40,8 @@ async def renew(host: Host, service: str, fence: Fence) -> None:
 async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, object]:
     """Take the timer down. Raises HostReverted if it has fired."""
     name = revert_unit(step.service)
-    await run_sequence(host, fence, [*_taken_down(name), may("rm", "-f", "--", revert_script(step.service))])
+    script = revert_script(step.service)
+    await run_sequence(host, fence, [*_taken_down(name), may("rm", "-f", "--", script, f"{script}.{fence.rollout}")])
     timer, service = await host.run_all([show(f"{name}.timer"), show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
     if unit_from(name, service.text).active:
         raise HostReverted(host.name)

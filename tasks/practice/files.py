@@ -10,7 +10,7 @@ from typing import Literal
 
 Kind = Literal["file", "directory", "link"]
 _MAX_LINKS = 40
-_KERNEL_TREES = ("/sys", "/proc", "/dev")
+KERNEL_TREES = ("/sys", "/proc", "/dev")
 
 BASE_DIRECTORIES = (
     "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/usr/lib/systemd/system",
@@ -54,7 +54,7 @@ class Layer(ABC):
 class Files(ABC):
     """The root file system. Paths are absolute; every method raises OSError with the errno a kernel would give.
 
-    `full` makes each write that needs room fail with ENOSPC.
+    `full` makes each write that needs room fail with ENOSPC, but for those to /run, which is a tmpfs of its own.
     """
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
@@ -140,7 +140,7 @@ class Files(ABC):
         if entry is not None and entry.kind == "directory":
             raise refusal(errno.EISDIR, path)
         data = content.encode() if isinstance(content, str) else content
-        if self.full and data:
+        if data and self._no_room(real):
             self._write(real, b"", mode if entry is None else None)
             raise refusal(errno.ENOSPC, path)
         self._write(real, data, mode if mode is not None or entry else 0o644)
@@ -157,7 +157,7 @@ class Files(ABC):
             if parents and self.stat(path).kind == "directory":
                 return
             raise refusal(errno.EEXIST, path)
-        if self.full:
+        if self._no_room(real):
             raise refusal(errno.ENOSPC, path)
         self._mkdir(real, mode)
         self.owners[real] = owner or ("root", "root")
@@ -208,7 +208,7 @@ class Files(ABC):
         self.owners[self._writable(path)] = (owner, group)
 
     def layer(self, path: str) -> Layer | None:
-        if not path.startswith(_KERNEL_TREES):
+        if not path.startswith(KERNEL_TREES):
             return None
         return next((layer for layer in self.layers if layer.covers(path)), None)
 
@@ -225,6 +225,9 @@ class Files(ABC):
         if parent.kind != "directory":
             raise refusal(errno.ENOTDIR, path)
         return real
+
+    def _no_room(self, real: str) -> bool:
+        return self.full and not real.startswith("/run/")
 
     def _entry(self, real: str) -> Entry:
         layer = self.layer(real)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tasks.practice.files import BASE_DIRECTORIES, Entry, Files, Kind, refusal
+from tasks.practice.files import BASE_DIRECTORIES, KERNEL_TREES, Entry, Files, Kind, refusal
 
 
 @dataclass(slots=True)
@@ -26,10 +26,20 @@ class MemoryFiles(Files):
         super().__init__(now_ns)
         self._nodes = {"/": _Node("directory", 0o755, now_ns())}
         self._capacity = capacity
+        self._resolved: dict[tuple[str, bool], str] = {}
         for path in BASE_DIRECTORIES:
             self.mkdir(path, parents=True)
         self.chmod("/tmp", 0o1777)
         self.write("/dev/null", b"", mode=0o666)
+
+    def resolve(self, path: str, *, last: bool = True) -> str:
+        """Remembered until a name goes, moves or is a link; what leads into a kernel's tree is looked for each time."""
+        known = self._resolved.get((path, last))
+        if known is None:
+            known = super().resolve(path, last=last)
+            if not (path.startswith(KERNEL_TREES) or known.startswith(KERNEL_TREES)):
+                self._resolved[path, last] = known
+        return known
 
     def _lstat(self, path: str) -> Entry:
         node = self._node(path)
@@ -54,14 +64,17 @@ class MemoryFiles(Files):
         ]
 
     def _symlink(self, target: str, path: str) -> None:
+        self._resolved.clear()
         self._nodes[path] = _Node("link", 0o777, self.tick(), target=target)
 
     def _rename(self, old: str, new: str) -> None:
         below = old + "/"
+        self._resolved.clear()
         for path in [p for p in self._nodes if p == old or p.startswith(below)]:
             self._nodes[new + path[len(old) :]] = self._nodes.pop(path)
 
     def _remove(self, path: str) -> None:
+        self._resolved.clear()
         del self._nodes[path]
 
     def _chmod(self, path: str, mode: int) -> None:

@@ -107,6 +107,8 @@ async def test(call: Call) -> Completed:
     match call.words[1:]:
         case ("-e" | "-d" | "-f" | "-x" | "-r" | "-L" | "-s" as flag, path):
             return Completed(0 if _holds(call, flag, path) else 1)
+        case ("!", "-e" | "-d" | "-f" | "-x" | "-r" | "-L" | "-s" as flag, path):
+            return Completed(1 if _holds(call, flag, path) else 0)
         case (flag, _):
             return said(call, f"{flag}: unary operator expected", 2)
     return Completed(1)

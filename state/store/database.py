@@ -108,7 +108,7 @@ def _answers(engine: Engine, connection: Any) -> bool:
 def _open_first(_dialect: object, _record: object, words: Sequence[Any], options: Mapping[str, Any]) -> None:
     """A file that cannot be opened is found here. aiosqlite tells it too, but leaves a thread behind that may outlive
     the event loop, and then dies with a traceback."""
-    sqlite3.connect(*words, uri=bool(options.get("uri"))).close()
+    sqlite3.connect(words[0], uri=bool(options.get("uri"))).close()
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -1,6 +1,7 @@
 """A rollout on a scene in memory, in virtual time: what tests of the loop rehearse on, with ports one can kill."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -159,3 +160,15 @@ async def rehearsal(**given: Any) -> AsyncIterator[Rehearsal]:
     async with scene(None, over_ssh=False, **given) as made:
         await asyncio.sleep(5)
         yield Rehearsal(made, MortalStore(made.serving.clock.now))
+
+
+PARTS = 3
+"""The moments of a rollout are cut into parts that can run beside each other."""
+
+EVERY = os.environ.get("INTERLOCK_EVERY_MOMENT") == "1"
+
+
+def moments_of(part: int, count: int, first: int = 1, seldom: int = 1) -> range:
+    """The moments of a part: each with INTERLOCK_EVERY_MOMENT=1 (`make moments`), else every fourth, so that these
+    tests take seconds; `seldom` passes over more."""
+    return range(first + part, count + 1, PARTS * seldom * (1 if EVERY else 4))

@@ -10,7 +10,7 @@ from flows import requests
 from flows.history import History
 from flows.session import cancel, requested_history
 from state.manifest.load import load_manifest
-from tests.flows.rehearsal import Fuse, HostState, rehearsal
+from tests.flows.rehearsal import PARTS, Fuse, HostState, moments_of, rehearsal
 from tests.flows.test_recover import newest
 from tests.practice.virtual_time import in_virtual_time
 
@@ -61,10 +61,6 @@ async def cancelled_at(moment: int | None, more: int = 0) -> Cancelled:
         )
 
 
-PARTS = 3
-"""The moments are cut into parts that can run beside each other; those cancelled again and again are every third."""
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("more", [pytest.param(0, id="once"), pytest.param(40, id="again-and-again")])
 def test_a_cancelled_rollout_ends_safely_whatever_the_moment(more: int, part: int) -> None:
@@ -73,8 +69,7 @@ def test_a_cancelled_rollout_ends_safely_whatever_the_moment(more: int, part: in
         whole = await cancelled_at(None)
         assert whole.outcome == "promoted"
         seen = set()
-        stride = 3 * PARTS if more else PARTS
-        for moment in range(2 + part, whole.moments + 1, stride):
+        for moment in moments_of(part, whole.moments, first=2, seldom=3 if more else 1):
             end = await cancelled_at(moment, more)
             seen.add(end.outcome)
             assert end.after.leftovers == (), moment

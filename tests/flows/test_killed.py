@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.rehearsal import Fuse, HostState, Killed, rehearsal
+from tests.flows.rehearsal import PARTS, Fuse, HostState, Killed, moments_of, rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
 NEW = {"speculative_algorithm": "NEXTN"}
@@ -53,10 +53,6 @@ async def killed_at(
         return ended.concluded.outcome, before, await stage.state()
 
 
-PARTS = 3
-"""Each way is cut into parts that can run beside each other."""
-
-
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("faults", WAYS)
 def test_every_moment_of_death_leads_to_the_same_end(faults: Sequence[Mapping[str, Any]], part: int) -> None:
@@ -64,7 +60,7 @@ def test_every_moment_of_death_leads_to_the_same_end(faults: Sequence[Mapping[st
     async def run() -> None:
         end = await whole(faults)
         assert end.moments > 50
-        for moment in range(1 + part, end.moments + 1, PARTS):
+        for moment in moments_of(part, end.moments):
             outcome, before, after = await killed_at(moment, faults, away_s=1.0)
             if outcome == "nothing recorded":
                 assert after == before, moment
@@ -83,7 +79,7 @@ def test_a_host_left_alone_for_longer_than_its_timer_has_healed_itself(part: int
     @in_virtual_time
     async def run() -> None:
         end = await whole(())
-        for moment in range(1 + part, end.moments + 1, PARTS):
+        for moment in moments_of(part, end.moments):
             outcome, before, after = await killed_at(moment, (), away_s=120.0)
             assert outcome in ("promoted", "rolled-back", "unchanged", "nothing recorded"), (moment, outcome)
             assert same_but_pids(after, end.host if outcome in ("promoted", "unchanged") else before), moment

@@ -45,7 +45,8 @@ _LEVEL = re.compile(
     r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)? (?:\[?(?P<file>[\w./-]+:\d+)\] ?)?"
 )
 _UVICORN = re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL): {2,}")
-_BANNER = re.compile(r"vLLM API server version:? v?(?P<version>[\w.+-]+)")
+_BANNER = re.compile(r"vLLM API server version:? v?(?P<version>\d+\.\d+\.(?:\d|dev)[\w.+-]*)?")
+"""Three parts or none: a line that is cut in its version says another one."""
 _ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
 _TOOK = re.compile(r"Model loading took (-?\d+(?:\.\d+)?) ?(?:GiB|GB)")
 _RANK = re.compile(r"_((?:DP\d+_?)?(?:PP\d+_?)?(?:TP\d+)?(?:_?EP\d+)?)$")
@@ -194,7 +195,8 @@ class VllmLines:
         if banner := _BANNER.search(text):
             self._architecture = None
             yield Banner()
-            yield VersionSeen(banner["version"])
+            if banner["version"]:
+                yield VersionSeen(banner["version"])
             return
         if architecture := _ARCHITECTURE.search(text):
             self._architecture = self._architecture or architecture[1]

@@ -12,6 +12,7 @@ from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of
 from state.manifest.model import HostSpec
 from state.rollout import fold
 from tasks.mark import has_reverted, mark
+from tasks.timer import restored
 
 
 def subjects(requested: RolloutRequested) -> Mapping[str, tuple[str, ...]]:
@@ -56,6 +57,8 @@ async def _take(
     again = key != "lease:0"
     if again and key != "lease:reverted":
         await _refuse_reverted(hosts, requested)
+    elif again:
+        await _until_restored(hosts, requested)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream in subjects(requested):
         taken[stream] = (await _append(ports, requested, stream, until, again)).version
@@ -85,6 +88,13 @@ async def _refuse_reverted(hosts: Hosts, requested: RolloutRequested) -> None:
         for name in names:
             if await has_reverted(hosts[name]):
                 raise HostReverted(name)
+
+
+async def _until_restored(hosts: Hosts, requested: RolloutRequested) -> None:
+    """A host that still restores itself would meet whatever is done to it."""
+    for names in subjects(requested).values():
+        for name in names:
+            await restored(hosts[name], requested.service)
 
 
 async def renew(ports: Ports, requested: RolloutRequested) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from state.errors import HostReverted, StepFailed
+from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
+
+from state.errors import DeadlineExceeded, HostReverted, StepFailed
 from state.steps import NATIVE, ArmTimer, DisarmTimer, DriverMove, FileState
 from tasks.argv import FENCE, REVERTED, blob, place, rebind_unit, revert_script, revert_unit, show, write
 from tasks.hosts.port import Argv, Host
@@ -10,6 +12,9 @@ from tasks.hosts.privilege import checked
 from tasks.observe import unit_from
 from tasks.script import Line, may, must, render_sequence
 from tasks.sequence import READ_TIMEOUT_S, Fence, run_sequence
+
+RESTORING_TIMEOUT_S, RESTORING_LOOK_S = 600.0, 0.5
+"""A stop takes up to the unit's own timeout (90 s by default), each GPU up to MOVE_TIMEOUT_S."""
 
 Maker = Callable[..., Line]
 """`must` or `may`: whether a failing line ends the sequence."""
@@ -50,6 +55,25 @@ async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, objec
             "disarm-timer", f"{name}.timer still waits on {host.name}", hint=f"stop it: systemctl stop {name}.timer"
         )
     return {}
+
+
+async def restored(host: Host, service: str) -> None:
+    """Wait until the host's own restoring, if it is under way, has ended. Raises DeadlineExceeded."""
+    name = revert_unit(service)
+
+    async def under_way() -> bool:
+        (shown,) = await host.run_all([show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
+        return unit_from(name, shown.text).active
+
+    patience = AsyncRetrying(
+        retry=retry_if_result(bool), wait=wait_fixed(RESTORING_LOOK_S), stop=stop_after_delay(RESTORING_TIMEOUT_S)
+    )
+    try:
+        await patience(under_way)
+    except RetryError:
+        raise DeadlineExceeded(
+            f"{name}.service on {host.name}", RESTORING_TIMEOUT_S, hint=f"see `journalctl -u {name}` there"
+        ) from None
 
 
 def restoring(step: ArmTimer) -> list[Line]:

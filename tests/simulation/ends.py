@@ -233,11 +233,21 @@ def _gentle(world: "World", rollouts: Sequence[Rollout], stranded: bool) -> list
         found.append(f"harmless: it ended {first}")
     if mild(world.faults) and stranded:
         found.append("mild: it is stranded")
+    found += _truth(world, rollouts)
     reverted = [h for h, m in world.hosts.items() if m.files.exists(FENCE) and b"reverted" in m.files.read(FENCE)]
     failures = [error.code for rollout in rollouts for error in rollout.failures.values()]
     if only(world.faults, ALIVE) and (reverted or "host-reverted" in failures):
         found.append(f"timer-renewed: the hosts' own timers acted beside a living orchestrator: {reverted}")
     return found
+
+
+def _truth(world: "World", rollouts: Sequence[Rollout]) -> list[str]:
+    """What the evidence refutes, or does not say, is not promoted, unless the policy accepts doubt."""
+    said = world.proofs.verdict
+    promoted = [r for r in rollouts if r.concluded and r.concluded.outcome == "promoted" and r.requested]
+    accepts = any(r.requested and r.requested.revision.policy.inconclusive == "accept" for r in promoted)
+    wrong = bool(promoted) and (said == "refuted" or (said == "open" and not accepts))
+    return [f"truth: promoted although the evidence is {said}"] if wrong else []
 
 
 async def _secrets(world: "World") -> list[str]:

@@ -30,7 +30,7 @@ ROUNDS, CALM_AFTER = 60, 12
 """Rounds of looking after what is unfinished; after so many the world is well, and each rollout must end."""
 
 GAPS_S = (2.0, 30.0, 70.0, 150.0, 600.0)
-QUIET_S = 300.0
+QUIET_S = 400.0
 """After the end: longer than every timer that could have been left."""
 
 

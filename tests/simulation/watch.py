@@ -50,13 +50,21 @@ class Watch:
         self._world = world
 
     async def change(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
-        changing = [argv for argv in argvs if changes(argv)]
-        if not changing:
-            return
-        await self._by_the_holder(who, host, changing)
-        if not all(renews(argv) for argv in changing):
+        """What the host will not refuse is sent by a rollout that holds it, with the intent in the history."""
+        effective = [argv for argv in argvs if changes(argv) and not self._refused(host, argv)]
+        if effective:
+            await self._by_the_holder(who, host, effective)
+        if not all(renews(argv) for argv in effective):
             await self._intended(who, host)
-        self._one_at_once(host)
+        if effective:
+            self._one_at_once(host)
+
+    def _refused(self, host: str, argv: Argv) -> bool:
+        """A script that carries another number than the host, or a mark that was looked at before another's was
+        written. Uploads replace nothing, since their names hold a digest or the rollout: they count as refused too."""
+        files = self._world.hosts[host].files
+        carried = files.read(FENCE).decode().strip() if files.exists(FENCE) else ""
+        return argv.words[0] == "tee" or number_of(argv) not in (None, carried)
 
     async def appended(self, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:
         """A lease passes from one rollout to another only by being given back."""
@@ -71,17 +79,11 @@ class Watch:
                 self._tell("one-holder", f"{rollout} gives back {stream}, which {held.rollout or 'nobody'} holds")
 
     async def _by_the_holder(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
-        """A change is only sent by a rollout that holds the host, or it carries a number that the host refuses. Uploads
-        replace nothing: their names hold a digest or the rollout."""
         stream = next(s for s, names in subjects(who.requested).items() if host in names)
         holder = lease_of(await self._world.store.read(stream)).rollout
-        if holder == who.requested.rollout:
-            return
-        files = self._world.hosts[host].files
-        carried = files.read(FENCE).decode().strip() if files.exists(FENCE) else ""
-        for argv in argvs:
-            if argv.words[0] != "tee" and number_of(argv) in (None, carried):
-                self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {argv.words[:2]}")
+        if holder != who.requested.rollout:
+            words = ", ".join(argv.words[0] for argv in argvs)
+            self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {words}")
 
     async def _intended(self, who: "Orchestrator", host: str) -> None:
         """The newest attempt in the history has no fact yet."""
@@ -93,10 +95,12 @@ class Watch:
                 return
 
     def _one_at_once(self, host: str) -> None:
-        """Two steps' units never run at once on a host."""
+        """Two steps' units never run at once on a host, nor one beside the host's own restoring."""
         services = self._world.hosts[host].systemd.services
-        running = [n for n, s in services.items() if s.status.active == "activating" and n.startswith("interlock-")]
-        steps = [n for n in running if not n.startswith(("interlock-revert-", "interlock-rebind-"))]
+        running = [
+            n for n, s in services.items() if n.startswith("interlock-") and s.status.sub in ("start", "running")
+        ]
+        steps = [n for n in running if not n.startswith("interlock-rebind-")]
         if len(steps) > 1:
             self._tell("one-step-at-once", f"{host} runs {' and '.join(steps)}")
 

@@ -141,7 +141,7 @@ class World:
         random = Random(f"{self.seed}-policy")
         policy = base.revision.policy.model_copy(
             update={
-                "timer_s": TIMER_S,
+                "timer_s": random.choice((TIMER_S, TIMER_S, 4 * TIMER_S)),
                 "soak_s": random.choice((0.0, 0.0, 5.0, 90.0)),
                 "inconclusive": random.choice(("rollback", "rollback", "accept")),
             }

@@ -1,0 +1,185 @@
+"""Deliberate faults in the product, each with a run in which an invariant catches it; without it that run is well.
+
+A simulation that finds nothing proves nothing until it is known to find what is there.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from flows.drive import Perform
+from flows.history import History
+from state import judging, next_action
+from state import rollout as rollouts
+from state.action import Action
+from state.claims import Claim, Fact
+from state.errors import InterlockError
+from state.events import ActionFailed, ActionStarted, ErrorFacts, RolloutResumed
+from state.rollout import Rollout
+from state.steps import Step
+from tasks.script import Line, may
+from tests.simulation.faults import Fault
+from tests.simulation.simulate import Run, run
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """`replaced` maps names in the product to what stands there instead; `caught_by` is the invariant's name."""
+
+    name: str
+    replaced: Mapping[str, Any]
+    faults: tuple[Fault, ...]
+    caught_by: str
+    seed: int = 0
+
+    def run(self) -> Run:
+        with self._applied():
+            return run(self.seed, self.faults)
+
+    def without(self) -> Run:
+        return run(self.seed, self.faults)
+
+    @contextmanager
+    def _applied(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, replacement in self.replaced.items():
+                stack.enter_context(mock.patch(name, replacement, create=name.endswith(".reversed")))
+            yield
+
+
+async def effect_first(history: History, perform: Perform, action: Action) -> ErrorFacts | None:
+    """`flows.drive._attempted` with the intent and the fact recorded together, after the effect."""
+    number = history.rollout.attempts.get(action.key, 0) + 1
+    intent = ActionStarted(action=action.key, attempt=number)
+    try:
+        fact = await perform(action, number, history.rollout)
+    except InterlockError as error:
+        failed = ErrorFacts.of(error)
+        await history.record(intent, ActionFailed(action=action.key, attempt=number, error=failed))
+        return failed
+    await history.record(intent, *([fact] if fact else []))
+    return None
+
+
+async def nothing(*_: Any, **__: Any) -> None:
+    """In the place of something that matters."""
+
+
+async def never_reverted(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def no_fence(_fence: object) -> Line:
+    return may("true")
+
+
+def held_without_evidence(claim: Claim, fact: Fact | None, look: int) -> judging.Decision:
+    if fact is None or fact.value is None:
+        return judging.Decision("held", "nothing speaks against it")
+    return _decide(claim, fact, look)
+
+
+_decide = judging._decide
+
+
+def without_freezing(rollout: Rollout) -> Iterator[Action]:
+    return (action for action in _backward(rollout) if action.kind != "freeze")
+
+
+_backward = next_action.backward
+
+
+def only_done(rollout: Rollout) -> tuple[tuple[int, Step], ...]:
+    """Steps whose fact is missing are not undone."""
+    return tuple((i, s) for i, s in _begun(rollout) if f"do:{i}:{s.kind}" in rollout.done)
+
+
+_begun = next_action.begun_steps
+
+
+def forgetful(rollout: Rollout, event: RolloutResumed) -> Rollout:
+    """The next session does the newest step of the way forward again."""
+    resumed = _resumed(rollout, event)
+    newest = [key for key in resumed.done if key.startswith("do:")][-1:]
+    return replace(resumed, done={key: fact for key, fact in resumed.done.items() if key not in newest})
+
+
+_resumed = rollouts._resumed
+
+
+def gives_up_everything(rollout: Rollout) -> bool:
+    """`Rollout.ended` where a stranded rollout gives its lease back like any other."""
+    return rollout.concluded is not None and rollout.released
+
+
+MUTATIONS = (
+    Mutation("compensation oldest first", {"state.next_action.reversed": tuple}, (Fault("refuted"),), "newest-first"),
+    Mutation("intent after effect", {"flows.drive._attempted": effect_first}, (), "intent-before-effect"),
+    Mutation(
+        "lease without fencing",
+        {"tasks.sequence.Fence.line": no_fence},
+        (Fault("paused-at-trip", 40, 900.0),),
+        "one-holder",
+    ),
+    Mutation(
+        "timer not renewed",
+        {"flows.keepalive.renew_timers": nothing, "flows.perform.renew_timers": nothing},
+        (),
+        "timer-renewed",
+    ),
+    Mutation(
+        "retry of what is not retryable",
+        {"flows.retrying.retryable": lambda error: error is not None},
+        (Fault("argv-fails", 40, 1),),
+        "failed-for-good",
+    ),
+    Mutation("no evidence is held", {"state.judging._decide": held_without_evidence}, (Fault("open"),), "truth"),
+    Mutation("promoted before the soak", {"state.next_action._soak_s": lambda _: 0.0}, (), "soaked"),
+    Mutation(
+        "lease released when stranded",
+        {"state.rollout.Rollout.ended": property(gives_up_everything)},
+        (Fault("refuted"), Fault("old-crashes", 0, 1)),
+        "stranded-keeps-the-lease",
+    ),
+    Mutation(
+        "a held lease is taken",
+        {"state.leases.Lease.refuse_others": lambda *_: None},
+        (Fault("rival-rollout", 20),),
+        "one-holder",
+    ),
+    Mutation(
+        "evidence not frozen", {"state.next_action.backward": without_freezing}, (Fault("refuted"),), "frozen-first"
+    ),
+    Mutation(
+        "a done step is done again",
+        {"state.rollout._resumed": forgetful},
+        (Fault("second-takes-over", 24),),
+        "done-stays-done",
+    ),
+    Mutation(
+        "the host's own restoring is not seen",
+        {"flows.lease._refuse_reverted": nothing, "tasks.mark.REVERTED": "something else"},
+        (Fault("killed-after-append", 30),),
+        "explained",
+    ),
+    Mutation(
+        "an unfinished step is not undone",
+        {"state.next_action.begun_steps": only_done},
+        (Fault("argv-fails", 50, 3),),
+        "explained",
+    ),
+    Mutation(
+        "an overtaken orchestrator takes the lease",
+        {"flows.lease._refuse_overtaken": nothing},
+        (Fault("paused-at-append", 6, 900.0),),
+        "given-back",
+    ),
+    Mutation(
+        "evidence is not redacted",
+        {"state.store.memory.redacted": lambda data, _media_type: data},
+        (Fault("refuted"),),
+        "no-secret",
+    ),
+)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from state.claims import Claim, Undecidable
+from state.drafting_claims import DISAGREEMENT, accepted_in_requests, drafts_accepted, figures_agree, nothing_drafted
 from state.target import Target
 
 USELESS = (
@@ -11,23 +12,10 @@ USELESS = (
     "the draft is not quantised like the target (`speculative_draft_model_quantization: unquant`)"
 )
 
-DISAGREEMENT = 0.3
-"""Relative: the log's records are of 40 forwards each, and of whoever asked meanwhile, so they differ from a mean."""
-
 
 def plain() -> Iterator[Claim]:
     """Where no speculation is asked for."""
-    yield Claim(
-        name="speculation-off",
-        plane="speculation",
-        statement="decode records carry no acceptance figures",
-        metric="speculation.state",
-        relation="equals",
-        expected="off",
-        source="engine log",
-        minimum_sample=1,
-        remedy="speculation runs although it is not asked for: see `systemctl cat`",
-    )
+    yield nothing_drafted("engine log", "decode records carry no acceptance figures")
 
 
 def adaptive(target: Target) -> bool:
@@ -60,16 +48,9 @@ def accepted(target: Target) -> Iterator[Claim]:
             remedy="nothing is drafted: see the effective arguments in the log",
         )
     else:
-        yield from _drafts_accepted()
-    yield claim(
-        name="figures-agree",
-        statement="log and per-request figures of acceptance agree",
-        metric="speculation.disagreement",
-        relation="at-most",
-        expected=DISAGREEMENT,
-        source="engine log and meta_info",
-        remedy="one of the figures means something else in this release: compare both in `interlock show`",
-    )
+        yield drafts_accepted("engine log", USELESS, "the scheduler reports accepted drafts")
+        yield accepted_in_requests("meta_info of /generate", USELESS)
+    yield figures_agree("log and per-request figures of acceptance agree", "engine log and meta_info")
     if target.arguments.get("enable_metrics"):
         yield claim(
             name="metrics-agree",
@@ -80,25 +61,3 @@ def accepted(target: Target) -> Iterator[Claim]:
             source="/metrics and the engine log",
             remedy="a dashboard would show another figure than the log: compare both in `interlock show`",
         )
-
-
-def _drafts_accepted() -> Iterator[Claim]:
-    claim = partial(Claim, plane="speculation", remedy=USELESS)
-    yield claim(
-        name="speculation-active",
-        statement="the scheduler reports accepted drafts",
-        metric="speculation.state",
-        relation="equals",
-        expected="active",
-        source="engine log",
-    )
-    yield claim(
-        name="accepted-per-request",
-        statement="our own requests were served with accepted drafts",
-        metric="requests.accept_length",
-        relation="at-least",
-        expected=1.05,
-        confidence=0.95,
-        minimum_sample=3,
-        source="meta_info of /generate",
-    )

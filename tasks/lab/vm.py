@@ -102,7 +102,30 @@ def end(host: VmHost) -> None:
         os.waitpid(host.pid or -1, os.WNOHANG)
 
 
+async def power_cycle(host: VmHost, image: Image, *, tied: bool) -> VmHost:
+    """Cut the machine's power and boot `image` in its place, which must hold the same keys.
+
+    Its disk was its memory: what shall outlive the boot is in the image. Raises StepFailed; then none is left.
+    """
+    await asyncio.to_thread(end, host)
+    known = host.with_pid(_spawn(host, image, None, tied))
+    known.write()
+    up = False
+    try:
+        await _come_up(known)
+        up = True
+    finally:
+        if not up:
+            await asyncio.to_thread(end, known)
+    return known
+
+
 async def _boot(host: VmHost, state: Path) -> None:
+    await _come_up(host)
+    await _save(host, state)
+
+
+async def _come_up(host: VmHost) -> None:
     patience = AsyncRetrying(
         retry=retry_if_result(lambda up: not up and alive(host)), wait=wait_fixed(0.3),
         stop=stop_after_delay(BOOT_TIMEOUT_S), retry_error_callback=lambda _: False,
@@ -111,7 +134,6 @@ async def _boot(host: VmHost, state: Path) -> None:
     if not up:
         raise StepFailed("lab-up", f"{host.name} did not come up: {host.last_lines()}")
     await _settled(host)
-    await _save(host, state)
 
 
 async def _answers(host: VmHost) -> bool:

@@ -21,7 +21,6 @@ from state.store.port import RecordedEvent
 from tasks import rebind
 from tasks.argv import WRITE_VALUE, quarantine, rebind_unit
 from tasks.hosts.port import Argv
-from tasks.hosts.ssh import SshHost
 from tasks.iommu import switch_domain
 from tasks.lab import vm_lab, wire
 from tasks.lab.vm import BRIDGE, MIXED, PAIR, SINGLES, UNRELATED
@@ -31,7 +30,7 @@ from tasks.script import render_sequence
 from tasks.sequence import Fence
 from tasks.timer import rebinding
 from tests.lab.test_cut_off import CUTS, Cut, started
-from tests.lab.virtual import Machine, paired
+from tests.lab.virtual import Machine, paired, reached
 from tests.practice.kernel_refusals import REFUSALS
 
 pytestmark = pytest.mark.lab
@@ -49,13 +48,9 @@ def known() -> Iterator[VmHost]:
 
 @pytest.fixture
 async def machine(known: VmHost) -> AsyncIterator[Machine]:
-    made = Machine(known, SshHost(known.name, known.login()), SshHost(known.name, known.login("root")))
-    try:
+    async with reached(known) as made:
         await made.reset()
         yield made
-    finally:
-        await made.host.aclose()
-        await made.backdoor.aclose()
 
 
 def end(rollout: Rollout) -> tuple[str, str]:
@@ -64,7 +59,7 @@ def end(rollout: Rollout) -> tuple[str, str]:
 
 
 async def test_two_devices_go_to_a_guest_and_two_come_back_in_one_rollout(machine: Machine, tmp_path: Path) -> None:
-    """Nothing is written that would make the map outlive a reboot: that is a choice of the hypervisor's operator."""
+    """Nothing is written that would make the map outlive a reboot: that is a choice, `gpus.persist`."""
     await machine.root("touch", "/root/before")
     async with paired(machine, tmp_path) as pair:
         ended, (facts,) = await pair.roll_out({"vfio-pci": [ONE, TWO], "e1000e": [THREE, FOUR]})

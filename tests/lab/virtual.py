@@ -98,6 +98,16 @@ class Machine:
         return (await self.root("readlink", f"/sys/bus/pci/devices/{address}/iommu_group")).strip().rpartition("/")[2]
 
 
+@asynccontextmanager
+async def reached(known: VmHost) -> AsyncIterator[Machine]:
+    made = Machine(known, SshHost(known.name, known.login()), SshHost(known.name, known.login("root")))
+    try:
+        yield made
+    finally:
+        await made.host.aclose()
+        await made.backdoor.aclose()
+
+
 _DRIVERS = """
 import json, os, sys
 links = {a: "/sys/bus/pci/devices/" + a + "/driver" for a in sys.argv[1:]}
@@ -118,11 +128,21 @@ class Pair:
     machine: Machine
     folder: Path
 
+    async def enter(self, machine: Machine) -> None:
+        """Have the orchestrator's key taken by the machine, which forgets it at a boot."""
+        assert self.scene.key is not None
+        public = await asyncio.to_thread(_public, self.scene.key)
+        await machine.root("tee", "-a", "/home/interlock/.ssh/authorized_keys", stdin=public.encode())
+        self.machine = machine
+
     async def roll_out(
-        self, drivers: Mapping[str, Sequence[str]], watch: Callable[[Rollout, RecordedEvent], None] | None = None
+        self,
+        drivers: Mapping[str, Sequence[str]],
+        watch: Callable[[Rollout, RecordedEvent], None] | None = None,
+        persist: str = "none",
     ) -> tuple[Rollout, list[Mapping[str, Any]]]:
         """A rollout that wants this map; its end, and the facts of its rebinding steps."""
-        gpus = {"host": "hypervisor", "drivers": {"nvidia": None, "vfio-pci": None, **drivers}}
+        gpus = {"host": "hypervisor", "drivers": {"nvidia": None, "vfio-pci": None, **drivers}, "persist": persist}
         manifest = load_manifest(self.scene.manifest(gpus=gpus, policy={"timer": "300s"}), "manifest.yaml")
         events: list[RecordedEvent] = []
 
@@ -151,12 +171,11 @@ class Pair:
 @asynccontextmanager
 async def paired(machine: Machine, folder: Path) -> AsyncIterator[Pair]:
     async with scene(folder / "scene") as made:
-        assert made.key is not None
-        public = await asyncio.to_thread(_public, made.key)
-        await machine.root("tee", "-a", "/home/interlock/.ssh/authorized_keys", stdin=public.encode())
         made.specs = {**made.specs, "hypervisor": machine.known.spec}
+        pair = Pair(made, machine, folder / "data")
+        await pair.enter(machine)
         await made.until_it_answers()
-        yield Pair(made, machine, folder / "data")
+        yield pair
 
 
 def _public(key: Path) -> str:

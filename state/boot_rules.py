@@ -6,6 +6,7 @@ takes every unbound function it fits, so the overrides of all functions are writ
 meets, whichever it is.
 """
 
+import re
 from collections.abc import Iterable
 
 from state.canonical import sha256_hex
@@ -15,11 +16,23 @@ from state.steps import VFIO, FileChange, FileState
 
 FOLDER = "/etc/udev/rules.d"
 DEVICES = "/sys/bus/pci/devices"
+_PREFIX = "61-interlock-"
+_KEPT = re.compile(r'ATTR\{\[pci/([0-9a-f:.]+)\]driver_override\}="vfio-pci"')
 
 
 def path_of(service: str) -> str:
     """Before 80-drivers.rules, by its name; one file for each service."""
-    return f"{FOLDER}/61-interlock-{service}.rules"
+    return f"{FOLDER}/{_PREFIX}{service}.rules"
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file is interlock's, of whichever service."""
+    return path.startswith(f"{FOLDER}/{_PREFIX}") and path.endswith(".rules")
+
+
+def kept_by(text: str) -> frozenset[str]:
+    """The addresses that a file of interlock's keeps for vfio-pci."""
+    return frozenset(_KEPT.findall(text))
 
 
 def boot_change(desired: Revision, observed: Observation) -> tuple[FileChange, ...]:

@@ -8,7 +8,8 @@ from state.engines.engine import Engine, engine_for
 from state.engines.rendering import engine_started_by, rendering_for, served_model
 from state.errors import Refused
 from state.observation import Observation
-from state.plan import Plan, describe, driver_moves, restart_reason, steps_between
+from state.plan import Plan, driver_moves, restart_reason, steps_between
+from state.plan_text import describe
 from state.redaction import REDACTED, is_secret_name, redact_bytes
 from state.revision import Revision
 from state.stated_claims import manifest_claims

@@ -111,6 +111,10 @@ def device_class(address: str) -> Argv:
     return cat(f"/sys/bus/pci/devices/{address}/class")
 
 
+def listing(folder: str) -> Argv:
+    return Argv(("ls", "--", folder))
+
+
 def listed(address: str, kind: str) -> Argv:
     """What a PCI function offers of a kind: `net` (interfaces), `drm` (cards), `sound`, `vfio-dev`."""
     return Argv(("ls", "--", f"/sys/bus/pci/devices/{address}/{kind}"))

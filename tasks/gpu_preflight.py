@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from state.boot_rules import FOLDER
+from state.boot_rules import FOLDER, is_ours, kept_by, path_of
 from state.observation import ObservedGpu
 from state.plan import Plan
+from state.revision import Revision
 from state.steps import NATIVE, VFIO, DriverMove, RebindGpus, StageFiles
 from tasks import argv
 from tasks.holders import holders_of
@@ -32,6 +33,20 @@ async def boot_refusals(host: Host, plan: Plan) -> list[str]:
         return []
     (found,) = await host.run_all([argv.exists(FOLDER)], timeout_s=READ_TIMEOUT_S)
     return [] if found.ok else [f"gpus.persist: no udev on {host.name} would read rules at a boot: no {FOLDER} there"]
+
+
+async def boot_doubts(host: Host, revision: Revision) -> list[str]:
+    """Functions of the map that another service's rules keep for a guest at a boot, whatever this map says."""
+    (listed,) = await host.run_all([argv.listing(FOLDER)], timeout_s=READ_TIMEOUT_S)
+    own = path_of(revision.service)
+    paths = [path for name in listed.text.split() if is_ours(path := f"{FOLDER}/{name}") and path != own]
+    texts = await host.run_all([argv.cat(path) for path in paths], timeout_s=READ_TIMEOUT_S) if paths else ()
+    return [
+        f"gpus: at a boot {path} on {host.name} keeps {address} for {VFIO}; this map has it on {driver}"
+        for path, read in zip(paths, texts, strict=True)
+        for address, driver in revision.drivers.items()
+        if address in kept_by(read.text) and driver != VFIO
+    ]
 
 
 def group_refusals(gpu: ObservedGpu, moved: Collection[str], host: str) -> Iterator[str]:

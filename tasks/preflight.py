@@ -13,7 +13,7 @@ from state.revision import Revision
 from tasks import argv
 from tasks.checkpoint import read_loading
 from tasks.driver_preflight import driver_refusals
-from tasks.gpu_preflight import boot_refusals, gpu_refusals
+from tasks.gpu_preflight import boot_doubts, boot_refusals, gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.port_range import port_doubts
 from tasks.properties import listeners_of, pids_of
@@ -77,6 +77,8 @@ async def preflight(
         checkpoint.fit(loading, known, gpus, loaded_gb),
     )
     doubts = (*checkpoint.doubts(loading, known, loaded_gb), *await port_doubts(host, revision))
+    if gpu_host and revision.drivers:
+        doubts += tuple(await boot_doubts(gpu_host, revision))
     warnings = (*_warnings(observed, drop_ins), *doubts)
     return Preflight(checks, warnings, tuple(refusals), version)
 

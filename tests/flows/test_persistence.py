@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from state.boot_rules import path_of, rules
+from state.events import PreflightPassed
 from state.rollout import Rollout
 from tasks.practice.scene import GUEST_GPUS, SERVING_GPUS
 from tests.flows.rehearsal import Fuse, Killed, Rehearsal, rehearsal
@@ -124,6 +125,22 @@ async def test_a_host_without_udev_is_refused_before_anything_is_touched() -> No
         outcome, summary = end(await stage.roll_out(**BOOT))
         assert outcome == "refused"
         assert "gpus.persist: no udev on hypervisor would read rules at a boot: no /etc/udev/rules.d there" in summary
+
+
+@in_virtual_time
+async def test_rules_of_another_service_that_contradict_the_map_are_told() -> None:
+    async with rehearsal() as stage:
+        other = path_of("another")
+        stage.scene.hypervisor.files.write(other, rules("another", [SERVING_GPUS[0], GUEST_GPUS[0]]) or "")
+        ended = await stage.roll_out(**BOOT)
+        assert end(ended)[0] == "promoted", end(ended)
+        passed = ended.done["preflight"]
+        assert isinstance(passed, PreflightPassed)
+        (told,) = [warning for warning in passed.warnings if "at a boot" in warning]
+        assert told == (
+            f"gpus: at a boot {other} on hypervisor keeps {SERVING_GPUS[0]} for vfio-pci; this map has it on nvidia"
+        )
+        assert stage.scene.hypervisor.files.exists(other)
 
 
 @in_virtual_time

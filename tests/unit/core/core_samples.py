@@ -30,7 +30,8 @@ from state.events import (
 from state.hold import Answer
 from state.manifest.model import HostSpec
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedUnit
-from state.plan import Plan, describe, restart_reason, steps_between
+from state.plan import Plan, restart_reason, steps_between
+from state.plan_text import describe
 from state.revision import FileContent, Policy, Revision
 from state.target import Target
 

@@ -3,10 +3,11 @@
 import pytest
 from core_samples import GPUS, OLD, PORT, UNIT, file, gpus, observation, revision
 
-from state.boot_rules import boot_change, guests, path_of, rules
+from state.boot_rules import boot_change, guests, is_ours, kept_by, path_of, rules
 from state.canonical import sha256_hex
 from state.observation import ObservedFile, ObservedGpu, ObservedMember
-from state.plan import describe, steps_between
+from state.plan import steps_between
+from state.plan_text import describe
 from state.steps import ArmTimer, InstallFiles, StageFiles
 
 PATH = "/etc/udev/rules.d/61-interlock-qwen.rules"
@@ -31,6 +32,26 @@ def test_the_text_names_addresses_alone_and_leaves_bound_functions_alone() -> No
         """TEST!="driver", RUN{program}+="/bin/sh -c 'echo $kernel > /sys/bus/pci/drivers_probe'"\n"""
         'LABEL="interlock_end"\n'
     )
+
+
+def test_what_was_written_is_read_again() -> None:
+    assert kept_by(rules("qwen", GPUS) or "") == set(GPUS)
+    assert kept_by(OTHERS) == frozenset()
+
+
+OTHERS = 'ACTION=="add", SUBSYSTEM=="pci", ATTR{vendor}=="0x10de", ATTR{driver_override}="vfio-pci"'
+
+
+@pytest.mark.parametrize(
+    ("path", "ours"),
+    [
+        pytest.param(PATH, True, id="ours"),
+        pytest.param("/etc/udev/rules.d/70-persistent-net.rules", False, id="somebody-elses"),
+        pytest.param(f"{PATH}.interlock-new", False, id="not-yet-in-its-place"),
+    ],
+)
+def test_which_files_are_ours(path: str, ours: bool) -> None:
+    assert is_ours(path) is ours
 
 
 def test_no_function_no_file() -> None:

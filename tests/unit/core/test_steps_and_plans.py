@@ -27,7 +27,8 @@ from pydantic import TypeAdapter
 from state.boot_rules import boot_change, path_of, rules
 from state.canonical import sha256_hex
 from state.observation import Observation
-from state.plan import Plan, describe, driver_moves, file_changes, restart_reason, steps_between
+from state.plan import Plan, driver_moves, file_changes, restart_reason, steps_between
+from state.plan_text import describe
 from state.revision import FileContent, Policy, Revision, StopPolicy
 from state.steps import ArmTimer, DriverMove, FileChange, FileState, InstallFiles, Step, StopService
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from state.engines.engine import engine_for
 from state.manifest.load import load_manifest
 from state.planning import Installed, target_of
-from state.stated_claims import manifest_claims
 from state.revision import render
+from state.stated_claims import manifest_claims
 
 README = Path(__file__).parents[2] / "README.md"
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIE0pRMdH7nYbGJcMHBMQOWCzMYSFTqnMLKFqrCTF4pfE"

@@ -165,7 +165,7 @@ async def _forget(work: Work) -> None:
     units = [work.unit(key, again) for key in keys for again in (times if key.startswith("undo:") else (0,))]
     for name in sorted({step.host for _, step in begun_steps(work.rollout)}):
         with suppress(InterlockError):  # tidiness; no reason to hold up an end that is reached
-            await forget_units(work.hosts[name], units)
+            await forget_units(work.hosts[name], work.fence(name), units)
 
 
 def _next_argvs(work: Work) -> tuple[str, ...]:

@@ -189,7 +189,7 @@ async def _end_what_runs(work: Work, planned: Step, index: int) -> None:
     """An attempt whose orchestrator was cancelled or died may still run on the host: it must not meet its own undo."""
     key = step_action(index, planned.kind, "do").key
     if planned.role == "outage" and key not in work.rollout.done:
-        await forget_units(work.hosts[planned.host], [work.unit(key)])
+        await forget_units(work.hosts[planned.host], work.fence(planned.host), [work.unit(key)])
 
 
 async def _take_step(work: Work, step: Step) -> Mapping[str, object]:

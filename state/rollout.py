@@ -151,9 +151,9 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
 
 
 def _failed(rollout: Rollout, event: ActionFailed) -> Rollout:
-    """A timer may act on one host after the lease was taken anew for another's: then it is taken once more."""
+    """A timer may act on a host after the lease was taken anew for another's: then it is taken once more."""
     failed = replace(rollout, failures={**rollout.failures, event.action: event.error})
-    if event.error.code != "host-reverted" or not event.action.startswith("undo:"):
+    if event.error.code != "host-reverted" or not event.action.startswith(("undo:", "lease:")):
         return failed
     return replace(failed, done={key: fact for key, fact in rollout.done.items() if key != "lease:reverted"})
 
@@ -174,10 +174,11 @@ def troubled(rollout: Rollout, action: str, error: ErrorFacts) -> Rollout:
 
 
 def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
-    """With the lease anew, undo steps that met the timer's mark may go on; on the way forward it stays the end."""
-    kept = _without(rollout.failures, lambda key, error: error.code == "host-reverted" and key.startswith("undo:"))
-    begun_anew = rollout.revivals + (event.action == "lease:reverted")
-    taken = replace(rollout, leased=True, fencing=event.fencing, failures=kept, revivals=begun_anew)
+    """Where a host had restored itself, which undid parts of the way back and started the service again, that way begins
+    anew with the lease; on the way forward the timer's mark stays the end."""
+    taken = replace(rollout, leased=True, fencing=event.fencing)
+    if event.action == "lease:reverted":
+        taken = _back_anew(taken, ("undo:",))
     if not event.reverted:
         return taken
     hosts = ", ".join(event.reverted)
@@ -192,19 +193,23 @@ def _resumed(rollout: Rollout, event: RolloutResumed) -> Rollout:
     resumed = replace(rollout, session=event.session, failures=kept)
     if rollout.concluded is None or rollout.concluded.outcome != "stranded":
         return resumed
+    return _back_anew(replace(resumed, concluded=None), ("undo:", "conclude:", "lease:reverted"))
+
+
+def _back_anew(rollout: Rollout, begins: tuple[str, ...]) -> Rollout:
+    """Nothing counts that was done on the way back: keys that begin so, and the proof of the old side."""
+
+    def kept(key: str) -> bool:
+        return not key.startswith(begins) and ":old" not in key
+
     return replace(
-        resumed,
-        concluded=None,
+        rollout,
         revivals=rollout.revivals + 1,
-        done={key: fact for key, fact in rollout.done.items() if not _of_the_way_back(key)},
-        attempts={key: count for key, count in rollout.attempts.items() if not _of_the_way_back(key)},
-        failures=_without(kept, lambda key, _: _of_the_way_back(key)),
+        done={key: fact for key, fact in rollout.done.items() if kept(key)},
+        attempts={key: count for key, count in rollout.attempts.items() if kept(key)},
+        failures=_without(rollout.failures, lambda key, _: not kept(key)),
         judged={key: judged for key, judged in rollout.judged.items() if not key.startswith("old:")},
     )
-
-
-def _of_the_way_back(key: str) -> bool:
-    return key.startswith(("undo:", "conclude:", "lease:reverted")) or ":old" in key
 
 
 def _cancelled(rollout: Rollout, event: CancelRequested) -> Rollout:

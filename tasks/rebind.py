@@ -59,7 +59,7 @@ async def rebind(
     end, ring = await host.run_all([journal_end(), RING], timeout_s=READ_TIMEOUT_S)
     work = _Work(host, fence, key, cursor_of(end.text), newest(ring.text))
     moved = await (_all_or_none(work, todo) if direction == "do" else _as_many_as_can_be(work, todo))
-    await forget_units(host, [fence.unit(work.unit_key(move, "move")) for move in step.moves])
+    await forget_units(host, fence, [fence.unit(work.unit_key(move, "move")) for move in step.moves])
     return {
         "kernel_cursor": work.cursor,
         "moved": [move.address for move in moved],
@@ -158,7 +158,7 @@ async def _undone(work: _Work, moves: Sequence[DriverMove], failed: InterlockErr
         returned = _is_on(await _driver(work.host, move.address), move.before, move)
         (back if returned else left).append(move.address)
     keys = [key for move in moves for key in (work.unit_key(move, "move"), work.unit_key(move, "back"))]
-    await forget_units(work.host, [work.fence.unit(key) for key in keys])
+    await forget_units(work.host, work.fence, [work.fence.unit(key) for key in keys])
     told = f"; moved back: {', '.join(back)}" if back else ""
     told += f"; could not be moved back: {', '.join(left)}" if left else ""
     if isinstance(failed, UnbindStuck):

@@ -62,15 +62,18 @@ async def run_unit(host: Host, fence: Fence, key: str, lines: Sequence[Line], *,
     await _judge_unit(host, fence, unit, shown, timeout_s)
 
 
-async def forget_units(host: Host, units: Sequence[str]) -> None:
-    """Let systemd forget the transient units whose results are recorded by now; those it does not know are fine."""
+async def forget_units(host: Host, fence: Fence, units: Sequence[str]) -> None:
+    """Let systemd forget the transient units whose results are recorded by now; those it does not know are fine.
+
+    A host that carries another number keeps them: they may be those of an orchestrator that went on with the rollout.
+    """
     lines = [
         line
         for unit in units
         for line in (may("systemctl", "stop", "--", unit), may("systemctl", "reset-failed", "--", unit))
     ]
     if lines:
-        argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
+        argv = Argv(("/bin/sh", "-c", render_sequence([fence.line(), *lines])), root=True)
         await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
 
 

@@ -161,7 +161,7 @@ async def _end_own(
     if not mine:
         return left
     await run_unit(host, fence, f"{key}:kill", [may("kill", "-KILL", *map(str, mine))], timeout_s=READ_TIMEOUT_S)
-    await forget_units(host, [fence.unit(f"{key}:kill")])  # joined by a later attempt, it would not kill again
+    await forget_units(host, fence, [fence.unit(f"{key}:kill")])  # joined by a later attempt, it would not kill again
     return await _settled(host, step, group, known)
 
 

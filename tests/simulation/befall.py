@@ -35,8 +35,8 @@ class Befall:
                 self._pause(who, fault.amount)
             case "cut-before-trip":
                 raise HostUnreachable(host, "simulated", "connection reset by peer")
-            case "cut-inside-trip":
-                machine.faults.cut_nth(int(fault.amount), after=bool(fault.at % 2))
+            case "cut-during-trip":
+                self._later(fault.amount, machine.faults.drop)
             case "answer-delayed":
                 await asyncio.sleep(fault.amount)
             case "network-away":

@@ -36,7 +36,7 @@ HARMLESS = ("cut-before-trip", "cut-after-trip", "answer-delayed", "second-recov
 
 ALIVE = (
     *HARMLESS,
-    "cut-inside-trip",
+    "cut-during-trip",
     "cancelled-at-trip",
     "cancelled-at-append",
     "refuted",
@@ -64,13 +64,17 @@ def of_history(recorded: Sequence[RecordedEvent]) -> Iterator[str]:
 
 
 def _by_revival(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """The events cut where a session goes on after a stranded end: from there actions of the way back start anew."""
+    """The events cut where the way back begins anew: a session goes on after a stranded end, a host has restored
+    itself."""
     part: list[Event] = []
     stranded = False
     for event in events:
         if isinstance(event, RolloutResumed) and stranded:
             yield part
             part, stranded = [], False
+        if isinstance(event, LeaseTaken) and event.action == "lease:reverted":
+            yield part
+            part = [ActionStarted(action=event.action, attempt=event.attempt)]
         stranded = stranded or (isinstance(event, RolloutConcluded) and event.outcome == "stranded")
         part.append(event)
     yield part

@@ -53,7 +53,7 @@ KINDS: dict[str, Kind] = {
     # the connection
     "cut-before-trip": Kind("trip", mild=True),
     "cut-after-trip": Kind("trip", mild=True),
-    "cut-inside-trip": Kind("trip", mild=True, amounts=(1, 2, 3)),
+    "cut-during-trip": Kind("trip", mild=True, amounts=(0.0, 0.2, 1.0)),
     "answer-delayed": Kind("trip", mild=True, amounts=(1.0, 20.0)),
     "answer-lost": Kind("trip", mild=False),
     "network-away": Kind("trip", mild=False, amounts=SECONDS),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _FENCED = "must grep -qxF -- "
+_UNMARKED = f"must test '!' -s {FENCE}"
 _RENEWAL = "must systemctl restart -- interlock-revert-"
 
 
@@ -64,7 +65,8 @@ class Watch:
         written. Uploads replace nothing, since their names hold a digest or the rollout: they count as refused too."""
         files = self._world.hosts[host].files
         carried = files.read(FENCE).decode().strip() if files.exists(FENCE) else ""
-        return argv.words[0] == "tee" or number_of(argv) not in (None, carried)
+        first_mark = _UNMARKED in script_of(argv)
+        return argv.words[0] == "tee" or number_of(argv) not in (None, carried) or bool(first_mark and carried)
 
     async def appended(self, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:
         """A lease passes from one rollout to another only by being given back."""

@@ -174,8 +174,8 @@ def troubled(rollout: Rollout, action: str, error: ErrorFacts) -> Rollout:
 
 
 def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
-    """Where a host had restored itself, which undid parts of the way back and started the service again, that way begins
-    anew with the lease; on the way forward the timer's mark stays the end."""
+    """Where a host had restored itself, which undid parts of the way back and started the service, that way begins anew
+    with the lease; on the way forward the timer's mark stays the end."""
     taken = replace(rollout, leased=True, fencing=event.fencing)
     if event.action == "lease:reverted":
         taken = _back_anew(taken, ("undo:",))

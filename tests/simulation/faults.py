@@ -10,11 +10,12 @@ Where = Literal["trip", "append", "start"]
 @dataclass(frozen=True, order=True)
 class Fault:
     """`kind` befalls the `at`-th round trip or append (whoever makes it), or the whole run (`at` 0); `amount` is its
-    seconds, count or stage."""
+    seconds, count or stage. With an `action` it befalls that one: its first change, or its intent's append."""
 
     kind: str
     at: int = 0
     amount: float = 0.0
+    action: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}@{self.at}" + (f"({self.amount:g})" if self.amount else "")

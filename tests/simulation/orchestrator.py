@@ -18,7 +18,7 @@ from tasks.hosts.port import Argv, Completed, Host
 from tasks.practice.simulated import SimulatedHost
 from tests.simulation.befall import Befall
 from tests.simulation.faults import Fault
-from tests.simulation.watch import Watch
+from tests.simulation.watch import Watch, changes, renews
 from tests.simulation.world import LEASE_S, World
 
 
@@ -92,7 +92,8 @@ class Wire:
     async def run_all(self, argvs: Sequence[Argv], *, timeout_s: float) -> tuple[Completed, ...]:
         who = self._who
         await who.gate()
-        due = who.world.due("trip")
+        changing = any(changes(argv) and not renews(argv) for argv in argvs)
+        due = who.world.due("trip", who.world.action if changing else "")
         for fault in due:
             await who.befall.before_trip(who, fault, self.name)
         await who.gate()
@@ -149,7 +150,9 @@ class Store:
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
         who = self._who
         await who.gate()
-        due = who.world.due("append")
+        intents = [event.data["action"] for event in events if event.type == "action-started"]
+        due = who.world.due("append", intents[0] if intents else "")
+        who.world.action = intents[0] if intents else who.world.action
         for fault in due:
             await who.befall.before_append(who, fault)
         await reachable(who)

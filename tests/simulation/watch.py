@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _FENCED = "must grep -qxF -- "
+_READS = ("must grep -oE", "must dmesg")
+"""What is read as root by a script."""
+
 _UNMARKED = f"must test '!' -s {FENCE}"
 _RENEWAL = "must systemctl restart -- interlock-revert-"
 
@@ -25,7 +28,7 @@ def changes(argv: Argv) -> bool:
     first = argv.words[0]
     if not argv.root or first not in ("systemd-run", "tee", "/bin/sh"):
         return False
-    return first != "/bin/sh" or "grep -oE" not in argv.words[-1]
+    return first != "/bin/sh" or not any(read in argv.words[-1] for read in _READS)
 
 
 def script_of(argv: Argv) -> str:
@@ -84,7 +87,7 @@ class Watch:
         stream = next(s for s, names in subjects(who.requested).items() if host in names)
         holder = lease_of(await self._world.store.read(stream)).rollout
         if holder != who.requested.rollout:
-            words = ", ".join(argv.words[0] for argv in argvs)
+            words = "; ".join((script_of(argv) or argv.words[0]).splitlines()[-1] for argv in argvs)
             self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {words}")
 
     async def _intended(self, who: "Orchestrator", host: str) -> None:

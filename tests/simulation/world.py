@@ -88,6 +88,7 @@ class World:
     store_away: bool = False
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
+    action: str = ""
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -121,12 +122,13 @@ class World:
         healthy = Script(stop_s=self.old_script.stop_s, deaf=self.old_script.deaf)
         return SmallEngine(machine, healthy if first or self.calm else self.old_script)
 
-    def due(self, where: str) -> list[Fault]:
-        """The faults of this moment, which happen once."""
+    def due(self, where: str, action: str = "") -> list[Fault]:
+        """The faults of this moment, which happen once. `action` is what this moment is the one of, if it is."""
         self.counted[where] += 1
         if not self.pending or self.calm:
             return []
-        found = [f for f in self.pending if KINDS[f.kind].where == where and f.at <= self.counted[where]]
+        here = [f for f in self.pending if KINDS[f.kind].where == where]
+        found = [f for f in here if (f.action == action if f.action else f.at <= self.counted[where])]
         self.pending = [f for f in self.pending if f not in found]
         return found
 

@@ -67,18 +67,14 @@ def apply(
     bare: Bare = False,
     reason: Reason = "applied from the command line",
     reviewed: Annotated[
-        str, typer.Option("--plan", help="Refuse unless the plan has this digest (or its beginning).")
-    ] = "",
+        str | None, typer.Option("--plan", help="Refuse unless the plan has this digest (or its beginning).")
+    ] = None,
 ) -> None:
     """Bring the service to its manifest; prove it, or put the old one back."""
     from deployments import run as commands
 
     read = commands.read_manifest(manifest)
-    run(
-        commands.run_manifest(
-            console(), read, "rollout", reason=reason, reviewed=reviewed or None, bare=bare, as_json=as_json
-        )
-    )
+    run(commands.run_manifest(console(), read, "rollout", reason=reason, reviewed=reviewed, bare=bare, as_json=as_json))
 
 
 @app.command()

@@ -81,7 +81,9 @@ async def run_manifest(
     bare: bool,
     as_json: bool,
 ) -> int:
-    """`apply` and `verify`: a rollout from a manifest."""
+    """`apply` and `verify`: a rollout from a manifest. Raises UsageInvalid for an empty digest of a reviewed plan."""
+    if reviewed == "":
+        raise UsageInvalid("An empty text names no plan", hint="give the digest that `interlock plan` prints")
 
     async def request(ports: Ports) -> RolloutRequested:
         return requests.from_manifest(ports, manifest, purpose, reason, reviewed)

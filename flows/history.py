@@ -16,6 +16,8 @@ def stream_of(rollout: str) -> str:
 
 async def full_id(ports: Ports, beginning: str) -> str:
     """The id of the one rollout that begins so. Raises NotFound for none, UsageInvalid for more than one."""
+    if not beginning:
+        raise UsageInvalid("An empty text names no rollout", hint=_LISTED)
     matching = [s.removeprefix("rollout-") for s in await ports.events.streams(stream_of(beginning))]
     if beginning in matching or len(matching) == 1:
         return beginning if beginning in matching else matching[0]

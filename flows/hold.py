@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from flows.history import History, stream_of
 from flows.ports import Ports
 from flows.work import Work
-from state.errors import Refused, StoreUnavailable, VersionConflict
+from state.errors import Refused, StoreUnavailable, UsageInvalid, VersionConflict
 from state.events import ActionStarted, Event, HoldAnswered, HoldOpened, decode
 from state.hold import DEADLINE, Answer, question, told, undecided
 from state.next_action import next_action, with_trouble
@@ -56,8 +56,11 @@ async def await_answer(work: Work) -> Event | None:
 async def answer_hold(ports: Ports, rollout_id: str, answer: Answer, actor: str, reason: str) -> HoldAnswered:
     """Answer the question that a rollout asks; whoever drives it goes on within LOOK_EVERY_S.
 
-    Raises NotFound; Refused if it asks nothing, was answered before, or the deadline has passed.
+    Raises NotFound; UsageInvalid for an answer without a reason; Refused if it asks nothing, was answered before, or
+    the deadline has passed.
     """
+    if not reason.strip():
+        raise UsageInvalid("An answer needs its reason", hint="say in --reason why; it is kept in the history")
     history = History(ports, rollout_id)
     while True:
         rollout = await history.load()

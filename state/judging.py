@@ -63,16 +63,33 @@ def _verdict(claim: Claim, fact: Fact | None, look: int) -> Verdict:
         statement=claim.statement,
         outcome=decided.outcome,
         reason=decided.reason,
-        remedy=claim.remedy if open_ else "",
+        remedy=_remedy(claim, decided),
         sample=fact.sample if fact else 0,
         evidence=fact.evidence if fact else (),
         more=decided.more,
         estimate=decided.estimate,
         refuting=refuting(claim),
         doubt=claim.doubt,
-        causes=claim.causes if open_ else (),
+        causes=claim.causes if open_ and not _undecided_level(claim, decided) else (),
         deadline_s=claim.deadline_s,
     )
+
+
+def _undecided_level(claim: Claim, decided: Decision) -> bool:
+    return decided.outcome == "inconclusive" and claim.estimator != "value"
+
+
+def _remedy(claim: Claim, decided: Decision) -> str:
+    """What mends what is refuted or was not to be seen; a level that is only not known well enough needs samples."""
+    if decided.outcome == "held":
+        return ""
+    if not _undecided_level(claim, decided):
+        return claim.remedy
+    return NEEDS_MORE if decided.more else NEEDS_BASELINE
+
+
+NEEDS_MORE = "too few samples to decide: give it more time (`within`, `traffic.budget`), or claim less"
+NEEDS_BASELINE = "there is nothing to compare with: see in the baseline why the old service could not be measured"
 
 
 def _decide(claim: Claim, fact: Fact | None, look: int) -> Decision:

@@ -143,11 +143,13 @@ def _soak_s(rollout: Rollout) -> float:
 
 
 def _policy(rollout: Rollout, judged: Judged | None) -> Doubt | None:
-    """What follows from an open judgement; None for one that is not. A verification changes nothing and asks nobody."""
+    """What follows from an open judgement; None for one that is not. A verification changes nothing and asks nobody; a
+    rollback that a person asked for is not held up by a question, whose default would bring back what they left."""
     if judged is None or judged.outcome != "inconclusive" or rollout.requested is None:
         return None
     found = policy_for(judged.verdicts, rollout.requested.revision.policy.inconclusive)
-    return "rollback" if found == "hold" and rollout.requested.purpose == "verify" else found
+    unasked: dict[str, Doubt] = {"verify": "rollback", "rollback": "accept"}
+    return unasked.get(rollout.requested.purpose, found) if found == "hold" else found
 
 
 def _doubt(rollout: Rollout, action: Action) -> ErrorFacts | None:

@@ -43,8 +43,13 @@ def make_plan(
     stated = manifest_claims(revision.claims, revision.traffic)
     if steps and not starts:
         stated = tuple(claim for claim in stated if claim not in compared(stated))  # nothing of the service changes
+    before = engine_for(previous.engine).derive(previous) if previous else ()
     if steps and not (previous is not None and observed.unit.active):
-        _refuse_comparisons(stated, revision, observed)
+        state = observed.unit.active_state or "not loaded"
+        _refuse_comparisons(compared(stated), revision, f"{observed.unit.name} is {state}")
+    elif steps and not any(claim.metric == "requests.accept_length" for claim in before):
+        accepting = [claim for claim in compared(stated) if claim.metric.endswith(".accept_length")]
+        _refuse_comparisons(accepting, revision, "the running service does not speculate")
     return Plan(
         service=revision.service,
         revision=revision.digest,
@@ -57,19 +62,18 @@ def make_plan(
         traffic=revision.traffic,
         undecidable=engine.undecidable(target),
         previous=previous,
-        previous_claims=engine_for(previous.engine).derive(previous) if previous else (),
+        previous_claims=before,
         previous_good=previous is not None and observed.unit.active,
         gpus=tuple(move.address for move in driver_moves(revision, observed)),
     )
 
 
-def _refuse_comparisons(stated: Sequence[Claim], revision: Revision, observed: Observation) -> None:
-    """What compares with a service that does not run stays open for ever, and would be rolled back for nothing."""
-    doomed = [c.name for c in compared(stated) if (c.doubt or revision.policy.inconclusive) == "rollback"]
+def _refuse_comparisons(claims: Sequence[Claim], revision: Revision, why: str) -> None:
+    """What has nothing to be compared with stays open for ever, and would be rolled back for nothing."""
+    doomed = [c.name for c in claims if (c.doubt or revision.policy.inconclusive) == "rollback"]
     if doomed:
         raise Refused(
-            f"{', '.join(doomed)}: nothing to compare with, since {observed.unit.name} is "
-            f"{observed.unit.active_state or 'not loaded'}",
+            f"{', '.join(doomed)}: nothing to compare with, since {why}",
             hint="claim a figure of its own instead of a change, or say `inconclusive: accept`",
         )
 

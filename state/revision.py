@@ -11,7 +11,7 @@ from state.engines.registry import NAMES
 from state.engines.rendering import rendering_for
 from state.errors import UsageInvalid
 from state.manifest.claim_specs import ClaimSpec
-from state.manifest.model import Manifest, UnitSpec
+from state.manifest.model import EngineSpec, Manifest, UnitSpec
 from state.model import Value
 from state.traffic import Traffic, resolved
 from state.unit_file import ServiceUnit, render_unit
@@ -114,6 +114,7 @@ def render(manifest: Manifest) -> Revision:
     if rendering is None:
         known = ", ".join(name for name in NAMES if rendering_for(name))
         raise UsageInvalid(f"No rendering for engine `{manifest.engine.kind}`", hint=f"`engine.kind` can be {known}")
+    _refuse_other_engine(manifest.engine)
     unit, engine, gpus, policy = manifest.unit, manifest.engine, manifest.gpus, manifest.policy
     argv = (*engine.command, *rendering.render_arguments(engine.arguments, engine.command))
     return Revision(
@@ -146,6 +147,16 @@ def render(manifest: Manifest) -> Revision:
             attempts=policy.attempts,
         ),
     )
+
+
+def _refuse_other_engine(engine: EngineSpec) -> None:
+    """A command that is known to start another engine than the one named; a wrapper may start any."""
+    for name in NAMES:
+        known = rendering_for(name)
+        if name != engine.kind and known is not None and known.has_entry_point(engine.command):
+            raise UsageInvalid(
+                f"engine.kind is {engine.kind}, but engine.command starts {name}", hint=f"set `engine.kind` to {name}"
+            )
 
 
 def _unit_file(service: str, unit: UnitSpec, argv: tuple[str, ...]) -> FileContent:

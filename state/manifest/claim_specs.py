@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StringConstraints, model_validator
 
+from state.manifest.patterns import costly
 from state.manifest.quantities import (
     mistake,
     parse_change,
@@ -36,6 +37,8 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise mistake(f"{show(value)} is no regular expression ({error}); expected one in Python's syntax") from error
+    if costly(value):
+        raise mistake(f"{show(value)} repeats what repeats itself, which can take for ever; expected a plainer pattern")
     if re.search(value, ""):
         raise mistake(f"{show(value)} matches an empty answer; expected a pattern that a wrong answer does not match")
     return value

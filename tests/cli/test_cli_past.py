@@ -85,3 +85,19 @@ def test_an_artefact_is_read_offline(practice: Stage) -> None:
     assert (read.code, read.err) == (0, "")
     assert isinstance(read.json, dict)
     assert practice.interlock("inspect", str(practice.directory / "none")).code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(("show", ""), "An empty text names no rollout", id="show"),
+        pytest.param(("report", ""), "An empty text names no rollout", id="report"),
+        pytest.param(("answer", "", "promote", "--reason", "x"), "An empty text names no rollout", id="answer"),
+        pytest.param(("apply", "MANIFEST", "--bare", "--plan", ""), "An empty text names no plan", id="apply"),
+    ],
+)
+def test_an_empty_word_of_a_script_names_nothing(practice: Stage, words: tuple[str, ...], sentence: str) -> None:
+    manifest = practice.manifest()
+    ran = practice.interlock(*(manifest if word == "MANIFEST" else word for word in words))
+    assert (ran.code, ran.out) == (2, "")
+    assert sentence in ran.err

@@ -15,7 +15,7 @@ from flows.history import History
 from flows.hold import answer_hold, asking
 from flows.ports import Ports
 from flows.session import begin, recover, resume
-from state.errors import LeaseHeld, Refused, StoreUnavailable, TakenOver
+from state.errors import LeaseHeld, Refused, StoreUnavailable, TakenOver, UsageInvalid
 from state.events import HoldAnswered, HoldOpened, decode
 from state.hold import Answer
 from state.manifest.load import load_manifest
@@ -381,3 +381,13 @@ async def loaded(stage: Rehearsal) -> History:
     history = History(stage.ports("ada"), await newest(stage))
     await history.load()
     return history
+
+
+def test_an_answer_without_a_reason_is_refused() -> None:
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal() as stage:
+            with pytest.raises(UsageInvalid, match="An answer needs its reason"):
+                await answer_hold(stage.ports("ada"), "any", "promote", "ada", "  ")
+
+    run()

@@ -383,6 +383,11 @@ def test_what_stays_open_is_for_the_policy(policy: str, expected: Sequence[str])
             "conclude:promoted",
         ),
         case(
+            "nobody is asked about a rollback that a person asked for: no answer would bring back what they left",
+            [requested("rollback", inconclusive="hold"), *OPEN, *done("freeze")],
+            "conclude:promoted",
+        ),
+        case(
             "nobody is asked while more samples may decide",
             [requested(inconclusive="hold"), *OPEN[:-1], fact(PROOF[2], outcome="inconclusive", more=True)],
             "verify:new:2",

@@ -320,3 +320,11 @@ def test_nothing_is_asked_of_the_old_service_where_nothing_compares_with_it() ->
 def test_traffic_without_prompts_uses_the_built_in_ones() -> None:
     assert resolved(TrafficSpec(tokens=64)) == Traffic(prompts=LONG_PROMPTS, tokens=64)
     assert resolved(TrafficSpec(prompts=("Sing.",), rate=2.0)) == Traffic(prompts=("Sing.",), rate=2.0)
+
+
+def test_two_claims_about_one_figure_have_a_fact_each() -> None:
+    """Whatever their order: one compares with the baseline, the other does not."""
+    change, level = ThroughputSpec(at_least="+10%"), ThroughputSpec(at_least=20.0)
+    for specs in ((change, level), (level, change)):
+        claims = manifest_claims(specs)
+        assert len({claim.metric for claim in claims}) == 2

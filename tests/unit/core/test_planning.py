@@ -74,12 +74,22 @@ def test_a_change_is_refused_where_nothing_runs_to_compare_with() -> None:
     assert made(DOWN, claims=accepted).claims[-1].doubt == "accept"
 
 
+def test_a_change_of_acceptance_is_refused_where_nothing_is_accepted_before() -> None:
+    stated = (AcceptLengthSpec(at_least="-5%"),)
+    with pytest.raises(
+        Refused, match=r"^accept-length-change: nothing to compare with, since the running service does"
+    ):
+        made(observation(argv=OLD_ARGV), claims=stated)
+    accepted = (stated[0].model_copy(update={"inconclusive": "accept"}),)
+    assert made(observation(argv=OLD_ARGV), claims=accepted).claims[-1].doubt == "accept"
+
+
 STATED = [
     pytest.param(
         ThroughputSpec(at_least="+12%", concurrency=(1, 8)),
         [
-            ("throughput-change-1", "load.throughput.1", "change", "at-least", 0.12),
-            ("throughput-change-8", "load.throughput.8", "change", "at-least", 0.12),
+            ("throughput-change-1", "load.throughput.1.change", "change", "at-least", 0.12),
+            ("throughput-change-8", "load.throughput.8.change", "change", "at-least", 0.12),
         ],
         id="a-gain-at-two-levels",
     ),
@@ -88,7 +98,7 @@ STATED = [
     ),
     pytest.param(
         FirstTokenSpec(at_most="+10%", concurrency=(8,)),
-        [("time-to-first-token-change-8", "load.first_token.8", "change", "at-most", 0.1)],
+        [("time-to-first-token-change-8", "load.first_token.8.change", "change", "at-most", 0.1)],
         id="a-first-token-no-later",
     ),
     pytest.param(

@@ -113,7 +113,12 @@ SCALARS = st.one_of(st.integers(-9, 10**6), st.booleans(), st.text(st.characters
     st.sampled_from([SERVE, PYTHON]),
 )
 def test_what_is_rendered_is_read_back(config: dict[str, Any], ranks: int, command: tuple[str, ...]) -> None:
-    arguments: dict[str, Any] = {"model": "/m", "tensor_parallel_size": ranks, "speculative_config": config, "enforce_eager": True}
+    arguments: dict[str, Any] = {
+        "model": "/m",
+        "tensor_parallel_size": ranks,
+        "speculative_config": config,
+        "enforce_eager": True,
+    }
     argv = (*command, *RENDERING.render_arguments(arguments, command))
     assert RENDERING.parse_arguments(argv) == RENDERING.canonical_arguments(arguments)
 

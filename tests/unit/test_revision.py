@@ -176,3 +176,31 @@ def test_any_accepted_manifest_runs_the_argv_that_it_asks_for(
     assert exec_start(unit) == list(revision.argv)
     assert environment(unit) == variables
     assert RENDERING.parse_arguments(revision.argv) == revision.arguments == RENDERING.canonical_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "started"),
+    [
+        pytest.param("vllm", ["/opt/sglang/bin/python", "-m", "sglang.launch_server"], "sglang", id="sglang as vllm"),
+        pytest.param("llamacpp", ["/opt/vllm/bin/vllm", "serve"], "vllm", id="vllm as llamacpp"),
+    ],
+)
+def test_a_command_of_another_engine_is_refused(kind: str, command: list[str], started: str) -> None:
+    text = yaml.safe_dump(
+        yaml.safe_load(SMALL)
+        | {
+            "engine": {
+                "kind": kind,
+                "command": command,
+                "endpoint": "http://127.0.0.1:9000",
+                "arguments": {"port": 9000, "model": "/m"},
+            }
+        }
+    )
+    with pytest.raises(UsageInvalid, match=f"engine.kind is {kind}, but engine.command starts {started}"):
+        render(load_manifest(text, "m.yaml"))
+
+
+def test_a_wrapper_may_start_any_engine() -> None:
+    text = SMALL.replace("[/opt/sglang/bin/python, -m, sglang.launch_server]", "[/usr/local/bin/start-qwen]")
+    assert render(load_manifest(text, "m.yaml")).argv[0] == "/usr/local/bin/start-qwen"

@@ -40,7 +40,7 @@ lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd 
 	@$(BIN)/interlock lab down
 
 moments: $(STAMP)  ## kill and cancel a rollout at every moment it has; `make test` does so at every fourth
-	@INTERLOCK_EVERY_MOMENT=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/flows/test_killed.py tests/flows/test_cancel.py
+	@INTERLOCK_EVERY_MOMENT=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/flows/test_killed.py tests/flows/test_cancel.py tests/flows/test_persistence.py
 
 browser: $(STAMP)  ## look at the pages in Debian's Chromium (installs it as root)
 	@command -v chromium >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }

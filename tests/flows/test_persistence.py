@@ -10,7 +10,7 @@ from state.boot_rules import path_of, rules
 from state.events import PreflightPassed
 from state.rollout import Rollout
 from tasks.practice.scene import GUEST_GPUS, SERVING_GPUS
-from tests.flows.rehearsal import Fuse, Killed, Rehearsal, rehearsal
+from tests.flows.rehearsal import EVERY, Fuse, Killed, Rehearsal, rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
 PATH = path_of("qwen35-122b")
@@ -163,8 +163,8 @@ async def killed_once_on(stage: Rehearsal, driver: str) -> None:
     stage.fuse.at = stage.fuse.passed + 1
 
 
-STRIDE = 4
-"""Every fourth moment: all of a rollout without the file are in `test_killed`."""
+STRIDE = 4 if EVERY else 16
+"""All moments of a rollout without the file are in `test_killed`; `make moments` takes more of these too."""
 
 WAYS = [
     pytest.param((), False, 1.0, id="promoted"),

@@ -36,12 +36,12 @@ async def take(
     """Take, or take anew, every lease and mark the hosts. Raises LeaseHeld naming the holder; FencedOut if another
     rollout has had a host since this one did: then nothing of it may be touched any more; TakenOver if a later session
     has this rollout by now."""
-    taken: dict[str, int] = {}
+    fresh: dict[str, int] = {}
     try:
-        return await _take(ports, hosts, requested, key, attempt, session, taken)
+        return await _take(ports, hosts, requested, key, attempt, session, fresh)
     except InterlockError:
         if key == "lease:0":
-            await _give_back(ports, requested, taken)
+            await _give_back(ports, requested, fresh)
         raise
 
 
@@ -52,7 +52,7 @@ async def _take(
     key: str,
     attempt: int,
     session: int,
-    taken: dict[str, int],
+    fresh: dict[str, int],
 ) -> LeaseTaken:
     again = key != "lease:0"
     if again and key != "lease:reverted":
@@ -60,8 +60,9 @@ async def _take(
     elif again:
         await _until_restored(hosts, requested)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
+    taken: dict[str, int] = {}
     for stream in subjects(requested):
-        taken[stream] = (await _append(ports, requested, stream, until, again)).version
+        taken[stream] = (await _append(ports, requested, stream, until, again, fresh)).version
     still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
     fencing = {name: taken[stream] for stream, names in subjects(requested).items() for name in names}
     reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number, still_ours)])
@@ -101,7 +102,7 @@ async def renew(ports: Ports, requested: RolloutRequested) -> None:
     """Put the end of every lease further away; the fencing numbers stay."""
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream in subjects(requested):
-        await _append(ports, requested, stream, until, again=True)
+        await _append(ports, requested, stream, until, again=True, fresh={})
 
 
 async def refuse_held(ports: Ports, requested: RolloutRequested) -> None:
@@ -123,11 +124,17 @@ async def release(ports: Ports, requested: RolloutRequested) -> None:
         await _appending(ports, stream, lambda lease: _released(lease, requested.rollout))
 
 
-async def _append(ports: Ports, requested: RolloutRequested, stream: str, until: str, again: bool) -> Lease:
+async def _append(
+    ports: Ports, requested: RolloutRequested, stream: str, until: str, again: bool, fresh: dict[str, int]
+) -> Lease:
+    """The lease as it is then; its version goes into `fresh` if this rollout did not have it before."""
+
     def event(lease: Lease) -> SubjectLeased:
         lease.refuse_others(stream, requested.rollout, ports.now())
         if again and lease.rollout != requested.rollout:
             raise FencedOut(stream, lease.number, "a later rollout's")
+        if lease.rollout != requested.rollout:
+            fresh[stream] = lease.version + 1
         return SubjectLeased(rollout=requested.rollout, holder=ports.holder, reason=requested.reason, until=until)
 
     try:
@@ -150,9 +157,9 @@ async def _void(ports: Ports, stream: str) -> bool:
     return True
 
 
-async def _give_back(ports: Ports, requested: RolloutRequested, taken: Mapping[str, int]) -> None:
-    """Give back what was just taken; what another session of the rollout has taken anew since is that one's."""
-    for stream, version in taken.items():
+async def _give_back(ports: Ports, requested: RolloutRequested, fresh: Mapping[str, int]) -> None:
+    """Give back what this attempt took first; what another session of the rollout had, or has anew, is that one's."""
+    for stream, version in fresh.items():
 
         def event(lease: Lease, own: int = version) -> SubjectReleased | None:
             return _released(lease, requested.rollout) if lease.version == own else None

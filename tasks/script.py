@@ -5,6 +5,7 @@ Real hosts give the text to /bin/sh. The simulated host reads it back with `pars
 that both run the same words.
 """
 
+import functools
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ def _frames(stream: bytes, mark: str) -> list[tuple[bytes, int]]:
         found.append((body, int(status)))
 
 
+@functools.lru_cache(maxsize=256)
 def parse(text: str) -> Script:
     """The script that `render_batch` or `render_sequence` wrote; ValueError for any other text."""
     script = _read(text)

@@ -97,7 +97,7 @@ class Files(ABC):
             if name == "..":
                 done = posixpath.dirname(done)
                 continue
-            here = posixpath.join(done, name)
+            here = f"{done.rstrip('/')}/{name}"
             entry = self._maybe(here)
             if entry is not None and entry.kind == "link" and (todo or last):
                 links += 1

@@ -27,19 +27,32 @@ class MemoryFiles(Files):
         self._nodes = {"/": _Node("directory", 0o755, now_ns())}
         self._capacity = capacity
         self._resolved: dict[tuple[str, bool], str] = {}
+        self._missing: set[tuple[str, bool]] = set()
         for path in BASE_DIRECTORIES:
             self.mkdir(path, parents=True)
         self.chmod("/tmp", 0o1777)
         self.write("/dev/null", b"", mode=0o666)
 
     def resolve(self, path: str, *, last: bool = True) -> str:
-        """Remembered until a name goes, moves or is a link; what leads into a kernel's tree is looked for each time."""
+        """Remembered until a folder or a link comes, goes or moves, since those alone lead elsewhere; what leads into a
+        kernel's tree is looked for each time."""
+        if (path, last) in self._missing:
+            raise refusal(errno.ENOENT, path)
         known = self._resolved.get((path, last))
         if known is None:
-            known = super().resolve(path, last=last)
+            known = self._looked_for(path, last)
             if not (path.startswith(KERNEL_TREES) or known.startswith(KERNEL_TREES)):
                 self._resolved[path, last] = known
         return known
+
+    def _looked_for(self, path: str, last: bool) -> str:
+        """A folder that is missing stays so until one comes."""
+        try:
+            return super().resolve(path, last=last)
+        except FileNotFoundError:
+            if not path.startswith(KERNEL_TREES):
+                self._missing.add((path, last))
+            raise
 
     def _lstat(self, path: str) -> Entry:
         node = self._node(path)
@@ -50,11 +63,14 @@ class MemoryFiles(Files):
         return self._node(path).content
 
     def _write(self, path: str, content: bytes, mode: int | None) -> None:
+        if path not in self._nodes:
+            self._missing = {asked for asked in self._missing if not asked[0].startswith(f"{path}/")}
         node = self._nodes.setdefault(path, _Node("file", mode or 0o644, 0))
         node.content, node.mtime_ns = content, self.tick()
         node.mode = node.mode if mode is None else mode
 
     def _mkdir(self, path: str, mode: int) -> None:
+        self._missing.clear()
         self._nodes[path] = _Node("directory", mode, self.tick())
 
     def _names(self, path: str) -> list[str]:
@@ -65,16 +81,23 @@ class MemoryFiles(Files):
 
     def _symlink(self, target: str, path: str) -> None:
         self._resolved.clear()
+        self._missing.clear()
         self._nodes[path] = _Node("link", 0o777, self.tick(), target=target)
 
     def _rename(self, old: str, new: str) -> None:
         below = old + "/"
-        self._resolved.clear()
+        self._forget_paths(old, new)
         for path in [p for p in self._nodes if p == old or p.startswith(below)]:
             self._nodes[new + path[len(old) :]] = self._nodes.pop(path)
 
+    def _forget_paths(self, *changed: str) -> None:
+        nodes = (self._nodes.get(path) for path in changed)
+        if any(node is not None and node.kind != "file" for node in nodes):
+            self._resolved.clear()
+            self._missing.clear()
+
     def _remove(self, path: str) -> None:
-        self._resolved.clear()
+        self._forget_paths(path)
         del self._nodes[path]
 
     def _chmod(self, path: str, mode: int) -> None:

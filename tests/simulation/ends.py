@@ -163,8 +163,13 @@ async def of_world(world: "World", before: HostState) -> list[str]:
     if not stranded:
         found += await _host(world, before, rollouts)
         found += _leftovers(world)
-    found += _gentle(world, rollouts, stranded)
+    restored = [e for e in await world.store.read_all(0, 10_000) if _tells_of_restoring(e)]
+    found += _gentle(world, rollouts, stranded, restored)
     return found + await _secrets(world)
+
+
+def _tells_of_restoring(event: RecordedEvent) -> bool:
+    return bool(event.data.get("reverted")) or (event.data.get("error") or {}).get("code") == "host-reverted"
 
 
 async def _leases(world: "World", rollout: Rollout) -> list[str]:
@@ -229,7 +234,9 @@ def _leftovers(world: "World") -> list[str]:
     return found
 
 
-def _gentle(world: "World", rollouts: Sequence[Rollout], stranded: bool) -> list[str]:
+def _gentle(
+    world: "World", rollouts: Sequence[Rollout], stranded: bool, restored: Sequence[RecordedEvent]
+) -> list[str]:
     """What a rollout must get over."""
     found = []
     first = rollouts[0].concluded.outcome if rollouts and rollouts[0].concluded else "nothing"
@@ -239,9 +246,8 @@ def _gentle(world: "World", rollouts: Sequence[Rollout], stranded: bool) -> list
         found.append("mild: it is stranded")
     found += _truth(world, rollouts)
     reverted = [h for h, m in world.hosts.items() if m.files.exists(FENCE) and b"reverted" in m.files.read(FENCE)]
-    failures = [error.code for rollout in rollouts for error in rollout.failures.values()]
-    if only(world.faults, ALIVE) and (reverted or "host-reverted" in failures):
-        found.append(f"timer-renewed: the hosts' own timers acted beside a living orchestrator: {reverted}")
+    if only(world.faults, ALIVE) and (reverted or restored):
+        found.append("timer-renewed: the hosts' own timers acted beside a living orchestrator")
     return found
 
 

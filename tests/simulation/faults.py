@@ -27,11 +27,13 @@ SECONDS = (0.5, MILD_S, 45.0, 200.0, LONG_S)
 
 @dataclass(frozen=True)
 class Kind:
-    """`where` its moments are counted; `mild` if a rollout must get over it without being stranded."""
+    """`where` its moments are counted; `mild` if a rollout must get over it without being stranded;
+    `share` is how often it is drawn beside the others, less for what takes long."""
 
     where: Where
     mild: bool
     amounts: tuple[float, ...] = (0.0,)
+    share: float = 1.0
 
 
 KINDS: dict[str, Kind] = {
@@ -65,7 +67,7 @@ KINDS: dict[str, Kind] = {
     "permission-lost": Kind("trip", mild=False, amounts=SECONDS),
     "argv-fails": Kind("trip", mild=False, amounts=(1, 2, 3)),
     "hangs": Kind("trip", mild=False),
-    "stuck-processes": Kind("trip", mild=False),
+    "stuck-processes": Kind("trip", mild=False, share=0.03),
     # the store
     "store-lost-before": Kind("append", mild=True),
     "store-lost-after": Kind("append", mild=True),
@@ -96,7 +98,7 @@ def draw(seed: int) -> tuple[Fault, ...]:
 
 
 def _one(random: Random) -> Fault:
-    name = random.choice(sorted(KINDS))
+    (name,) = random.choices(sorted(KINDS), [KINDS[name].share for name in sorted(KINDS)])
     kind = KINDS[name]
     last = {"trip": TRIPS, "append": APPENDS, "start": 0}[kind.where]
     return Fault(name, random.randint(1, last) if last else 0, random.choice(kind.amounts))

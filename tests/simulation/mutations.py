@@ -128,6 +128,7 @@ MUTATIONS = (
         {"flows.keepalive.renew_timers": nothing, "flows.perform.renew_timers": nothing},
         (),
         "timer-renewed",
+        seed=17,
     ),
     Mutation(
         "retry of what is not retryable",
@@ -135,8 +136,10 @@ MUTATIONS = (
         (Fault("argv-fails", 40, 1),),
         "failed-for-good",
     ),
-    Mutation("no evidence is held", {"state.judging._decide": held_without_evidence}, (Fault("open"),), "truth"),
-    Mutation("promoted before the soak", {"state.next_action._soak_s": lambda _: 0.0}, (), "soaked"),
+    Mutation(
+        "no evidence is held", {"state.judging._decide": held_without_evidence}, (Fault("open"),), "truth", seed=1
+    ),
+    Mutation("promoted before the soak", {"state.next_action._soak_s": lambda _: 0.0}, (), "soaked", seed=7),
     Mutation(
         "lease released when stranded",
         {"state.rollout.Rollout.ended": property(gives_up_everything)},
@@ -167,8 +170,8 @@ MUTATIONS = (
     Mutation(
         "an unfinished step is not undone",
         {"state.next_action.begun_steps": only_done},
-        (Fault("argv-fails", 50, 3),),
-        "explained",
+        (Fault("answer-lost", 1, 0, "do:5:install-files"),),
+        "all-undone",
     ),
     Mutation(
         "an overtaken orchestrator takes the lease",

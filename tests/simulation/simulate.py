@@ -137,6 +137,7 @@ async def _mended(world: World, cast: Cast) -> list[str]:
     world.heal()
     if any(fault.kind == "stuck-processes" for fault in world.faults):
         await world.serving.reboot()
+    await world.started()
     for name in await world.store.streams("rollout-"):
         rollout = fold(map(decode, await world.store.read(name)))
         if rollout.concluded and rollout.concluded.outcome == "stranded":

@@ -59,7 +59,7 @@ class Watch:
         if effective:
             await self._by_the_holder(who, host, effective)
         if not all(renews(argv) for argv in effective):
-            await self._intended(who, host)
+            self._intended(who, host)
         if effective:
             self._one_at_once(host)
 
@@ -73,6 +73,7 @@ class Watch:
 
     async def appended(self, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:
         """A lease passes from one rollout to another only by being given back."""
+        self._world.types[stream] += [event.type for event in events]
         if not stream.startswith(("host-", "service-lease-")):
             return
         held = lease_of((await self._world.store.read(stream))[:after_version])
@@ -90,13 +91,13 @@ class Watch:
             words = "; ".join((script_of(argv) or argv.words[0]).splitlines()[-1] for argv in argvs)
             self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {words}")
 
-    async def _intended(self, who: "Orchestrator", host: str) -> None:
+    def _intended(self, who: "Orchestrator", host: str) -> None:
         """The newest attempt in the history has no fact yet."""
-        for event in reversed(await self._world.store.read(stream_of(who.requested.rollout))):
-            if event.type == "action-started":
+        for wire in reversed(self._world.types[stream_of(who.requested.rollout)]):
+            if wire == "action-started":
                 return
-            if event.type not in ("cancel-requested", "rollout-resumed"):
-                self._tell("intent-before-effect", f"{who.name} changes {host} after `{event.type}`")
+            if wire not in ("cancel-requested", "rollout-resumed"):
+                self._tell("intent-before-effect", f"{who.name} changes {host} after `{wire}`")
                 return
 
     def _one_at_once(self, host: str) -> None:

@@ -7,7 +7,7 @@ Simulated are time (an event loop that never waits), the hosts (`tasks.practice`
 import asyncio
 import functools
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -89,6 +89,7 @@ class World:
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
     action: str = ""
+    types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -158,8 +159,12 @@ class World:
     async def begin(self) -> None:
         """The old service runs."""
         self.serving.clock.elapsed()
-        for verb in ("enable", "start"):
-            await self.serving.execute(("sudo", "-n", "--", "systemctl", verb, "--", UNIT), user="interlock")
+        await self.serving.execute(("sudo", "-n", "--", "systemctl", "enable", "--", UNIT), user="interlock")
+        await self.started()
+
+    async def started(self) -> None:
+        """A person starts the service, if it does not run, and waits for it."""
+        await self.serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", UNIT), user="interlock")
         await asyncio.sleep(10)
 
     def heal(self) -> None:

@@ -9,7 +9,7 @@ from deployments import interrupts
 from deployments.cli_lab import lab
 from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run
 from deployments.unbroken import unbroken_output
-from state.errors import InterlockError
+from state.errors import InterlockError, RolloutUnrecorded
 
 app = typer.Typer(
     name="interlock",
@@ -43,7 +43,8 @@ def tell(error: InterlockError, *, as_json: bool) -> int:
     from state.events import ErrorFacts
 
     if as_json:
-        print_json({"error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
+        facts = {"rollout": error.rollout, "timers": error.timers} if isinstance(error, RolloutUnrecorded) else {}
+        print_json({**facts, "error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
     print_error(str(error), error.hint)
     return error.exit_code
 

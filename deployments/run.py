@@ -23,7 +23,7 @@ from flows.session import cancel, go_on, requested_history, unfinished
 from flows.settings import Settings
 from flows.wiring import wired
 from state.action import Action
-from state.errors import PreflightRefused, Refused, UsageInvalid
+from state.errors import PreflightRefused, Refused, StoreUnavailable, UsageInvalid
 from state.events import Purpose, RolloutRequested
 from state.manifest.load import load_manifest
 from state.manifest.model import Manifest
@@ -126,12 +126,17 @@ async def _run(
 
 async def to_its_end(ports: Ports, requested: RolloutRequested, home: PrefectHome | None) -> Rollout:
     """Drive a new rollout, with Prefect if there is one. An interruption is turned into a safe end, which is returned:
-    `Rollout.cancelled` tells."""
+    `Rollout.cancelled` tells. A store that is lost once the end is recorded changes nothing about that end."""
     history = await requested_history(ports, requested)
     try:
         return await (go_on(history, retrying) if home is None else _with_prefect(history, requested, home))
     except asyncio.CancelledError:
         return await cancel(history)
+    except StoreUnavailable as error:
+        if history.rollout.concluded is None:
+            raise
+        print(f"the lease could not be given back, and runs out by itself: {error}", file=sys.stderr)
+        return history.rollout
 
 
 async def _with_prefect(history: History, requested: RolloutRequested, home: PrefectHome) -> Rollout:

@@ -13,6 +13,7 @@ from flows.perform import performer
 from flows.ports import Ports, opened
 from flows.retrying import retrying
 from flows.uncut import in_spite_of_cancellation
+from flows.unrecorded import told_where_it_broke_off
 from state.errors import LeaseHeld, TakenOver, VersionConflict
 from state.events import CancelRequested, RolloutRequested, RolloutResumed, decode
 from state.next_action import next_action
@@ -53,7 +54,8 @@ async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollou
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
         try:
-            await _record_resumption(history)
+            with told_where_it_broke_off(history):
+                await _record_resumption(history)
         except VersionConflict as error:
             raise TakenOver(rollout_id) from error
     return await go_on(history, skin)
@@ -103,7 +105,15 @@ def is_stranded(rollout: Rollout) -> bool:
 
 
 async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollout:
-    """Drive the rollout from where its history stands, to its end or to the first action that `until` names."""
+    """Drive the rollout from where its history stands, to its end or to the first action that `until` names.
+
+    Raises TakenOver; if the store is lost RolloutUnrecorded, or Refused before a host may have been changed.
+    """
+    with told_where_it_broke_off(history):
+        return await _gone_on(history, skin, until)
+
+
+async def _gone_on(history: History, skin: Skin, until: Until) -> Rollout:
     requested = history.rollout.requested
     assert requested is not None  # every stream begins with it
     async with opened(history.ports, requested.hosts) as hosts:
@@ -117,7 +127,8 @@ async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollou
 
 async def cancel(history: History, skin: Skin = retrying) -> Rollout:
     """Turn the rollout back, wherever it stands, and drive it to a safe end, however often this is cancelled."""
-    await in_spite_of_cancellation(_record_cancellation(history, history.rollout.session))
+    with told_where_it_broke_off(history):
+        await in_spite_of_cancellation(_record_cancellation(history, history.rollout.session))
     return await in_spite_of_cancellation(go_on(history, skin))
 
 

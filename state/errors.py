@@ -38,6 +38,7 @@ class InterlockError(Exception):
     ├── NotFound                no such rollout, service, evidence or stream        exit 2
     ├── NoneProven              there is no proven revision that could be gone back to   exit 2
     └── Stranded                neither revision could be proven; a person is needed   exit 4
+        └── RolloutUnrecorded   the record broke off after a host may have been changed
     """
 
     retryable: ClassVar[bool] = False
@@ -238,10 +239,8 @@ class FencedOut(InterlockError):
 class StoreUnavailable(InterlockError):
     retryable = True
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(
-            f"The event store cannot be reached: {detail}", hint="check INTERLOCK_DATABASE_URL and the database"
-        )
+    def __init__(self, detail: str, *, hint: str = "check INTERLOCK_DATABASE_URL and the database") -> None:
+        super().__init__(f"The event store cannot be reached: {detail}", hint=hint)
         self.detail = detail
 
 
@@ -282,3 +281,15 @@ class EvidenceCorrupt(HistoryCorrupt):
 
 class Stranded(InterlockError):
     exit_code = 4
+
+
+class RolloutUnrecorded(Stranded):
+    """`at` says where it broke off, `timers` in how many seconds each host restores the old state by itself."""
+
+    def __init__(self, rollout: str, at: str, timers: Mapping[str, float], cause: InterlockError) -> None:
+        waits = [f"the timer on {h}, if armed, restores the old state within {s:g} s" for h, s in timers.items()]
+        host = "; ".join(waits) or "no host restores anything by itself"
+        sentence = f"Rollout {rollout} broke off {at}; nothing more of it is recorded, neither state is proven"
+        way_on = f"`interlock recover {rollout}` (`--take-over`: without waiting for this one's lease)"
+        super().__init__(f"{sentence}; {host}. {cause}", hint=f"{cause.hint or 'mend that'}; then {way_on}")
+        self.rollout, self.at, self.timers = rollout, at, dict(timers)

@@ -34,6 +34,8 @@ IDLE_TRUSTED_S = 5.0
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _SQLITE_PRAGMAS = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
 _NO_TABLE = ("no such table", "UndefinedTableError")
+_DISK_FULL = ("database or disk is full", "No space left on device")
+"""SQLite's words for SQLITE_FULL, and the kernel's for ENOSPC, which PostgreSQL passes on."""
 
 
 def store_url(url: str) -> URL:
@@ -188,7 +190,11 @@ def translated(url: URL) -> Iterator[None]:
 
 
 def _meaning(error: BaseException, url: URL) -> StoreOutdated | StoreUnavailable:
-    return StoreOutdated(place_of(url), "", REVISIONS) if _lacks_table(error) else StoreUnavailable(_said(error))
+    if _lacks_table(error):
+        return StoreOutdated(place_of(url), "", REVISIONS)
+    if any(sign in str(error) for sign in _DISK_FULL):
+        return StoreUnavailable(_said(error), hint=f"free space on the disk of {place_of(url)}")
+    return StoreUnavailable(_said(error))
 
 
 def _lacks_table(error: BaseException | None) -> bool:

@@ -2,7 +2,8 @@
 
 A pass is a JSON object: `concurrency`, `pass` (its name), `warm_up`, `cut` (its time ran out), `seconds`, `tokens`,
 `held_back` (the share of the requests' time that the rate limit took), `requests` (`state.load_record`). A request
-that failed improves no figure: its pass is a sample of neither throughput nor latency, and it is no good one.
+that failed, or brought degenerate text, improves no figure: its pass is a sample of neither throughput nor latency, and
+it is no good one.
 """
 
 from collections import Counter
@@ -75,6 +76,9 @@ def _unsound(pass_: Pass) -> str:
     failed = [request for request in requests if _failed(request)]
     if failed:
         return f"{len(failed)} of {len(requests)} requests failed ({failed[0].get('error') or 'no status'})"
+    degenerate = sum(map(_degenerate, requests))
+    if degenerate:
+        return f"{degenerate} of {len(requests)} answers are degenerate"
     return "" if requests else "without a request"
 
 
@@ -85,6 +89,11 @@ def _requests(pass_: Pass) -> list[Mapping[str, Any]]:
 
 def _failed(request: Mapping[str, Any]) -> bool:
     return request.get("status") != 200 or request.get("error") != ""
+
+
+def _degenerate(request: Mapping[str, Any]) -> bool:
+    """Records of before texts were judged say nothing of it."""
+    return request.get("degenerate") is True
 
 
 def _throughput(pass_: Pass) -> float | None:
@@ -133,8 +142,9 @@ def _goodput(claim: Claim, evidence: Evidence) -> Fact:
     passes = [p for p in _measured(evidence, LOAD, claim.conditions.get("concurrency")) if not p.get("cut")]
     requests = [request for p in passes for request in _requests(p)]
     samples = tuple(float(_good(request, claim.conditions)) for request in requests)
-    failed = sum(map(_failed, requests))
+    failed, degenerate = sum(map(_failed, requests)), sum(map(_degenerate, requests))
     text = f"{sum(samples):.0f} of {len(samples)} requests within the bounds, {failed} failed"
+    text += f", {degenerate} degenerate" if degenerate else ""
     return Fact(
         metric=claim.metric,
         value=fmean(samples) if samples else None,
@@ -147,7 +157,7 @@ def _goodput(claim: Claim, evidence: Evidence) -> Fact:
 
 def _good(request: Mapping[str, Any], bounds: Mapping[str, Any]) -> bool:
     first, between = _number(request.get("first_token_s")), _number(request.get("inter_token_s"))
-    if _failed(request) or first is None or between is None:
+    if _failed(request) or _degenerate(request) or first is None or between is None:
         return False
     return bool(first <= bounds["first_token"] and between <= bounds["inter_token"])
 

@@ -1,9 +1,11 @@
 """What our own requests say of a service, whichever engine it is: answered, rightly, in sound text, by the model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from state.claims import Fact
 from state.evidence import Evidence
+from state.traffic import LOAD
 
 MODELS, ANSWERS, GENERATIONS = "models", "answers", "generations"
 BEFORE = "baseline-answers"
@@ -42,7 +44,8 @@ def request_facts(evidence: Evidence, name: str) -> Iterator[Fact]:
             f"; {wrong.get('prompt', '')!r} got {wrong.get('shown', '')!r}" if wrong else ""
         )
         yield Fact(metric="answers.right", value=right / count, sample=count, text=text, evidence=cite)
-    judged = [a for a in requests if a.get("degenerate") is not None]
+    loaded = _judged(_under_load(evidence))
+    judged = _judged(requests) + loaded
     if judged:
         bad = [a for a in judged if a["degenerate"]]
         text = f"{len(bad)} of {len(judged)} degenerate" + (f": {bad[0].get('shown', '')!r}" if bad else "")
@@ -51,7 +54,7 @@ def request_facts(evidence: Evidence, name: str) -> Iterator[Fact]:
             value=len(bad),
             sample=len(judged),
             text=text,
-            evidence=evidence.cite(ANSWERS, GENERATIONS),
+            evidence=evidence.cite(ANSWERS, GENERATIONS, *([LOAD] if loaded else [])),
         )
     models = evidence.json(MODELS)
     if isinstance(models, dict) and isinstance(models.get("data"), list):
@@ -62,3 +65,14 @@ def request_facts(evidence: Evidence, name: str) -> Iterator[Fact]:
             text=f"it names {', '.join(ids)}",
             evidence=evidence.cite(MODELS),
         )
+
+
+def _judged(requests: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [a for a in requests if a.get("degenerate") is not None]
+
+
+def _under_load(evidence: Evidence) -> Iterator[Mapping[str, Any]]:
+    """The requests of all passes, those that warmed up too: text is right at any pace."""
+    for pass_ in evidence.records(LOAD):
+        listed = pass_.get("requests")
+        yield from (r for r in listed if isinstance(r, dict)) if isinstance(listed, list) else ()

@@ -138,7 +138,7 @@ async def _request(load: Load, under_way: _Pass, index: int) -> dict[str, Any]:
         under_way.cut = True
     elif heard.error:
         under_way.silent = True
-    record = request_record(heard.status, heard.error, heard.seconds, heard.lines, traffic.tokens)
+    record = request_record(heard.status, heard.error, heard.seconds, heard.lines, traffic.tokens, prompt)
     return {"prompt": index % len(traffic.prompts), **record}
 
 

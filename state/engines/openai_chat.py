@@ -83,7 +83,7 @@ def _chunk(found: Mapping[str, Any]) -> Chunk:
     tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     delta = choice.get("delta") or {}
-    pieces = [delta.get("content"), delta.get("reasoning_content"), choice.get("text")]
+    pieces = [delta.get("content"), delta.get("reasoning_content") or delta.get("reasoning"), choice.get("text")]
     text = "".join(piece for piece in pieces if isinstance(piece, str))
     return Chunk(text, _call_pieces(delta), choice.get("finish_reason"), tokens)
 

@@ -168,6 +168,25 @@ def test_a_full_queue_is_seen_by_goodput_and_is_no_throughput() -> None:
     run()
 
 
+def test_garbage_under_load_alone_is_no_throughput_and_no_goodput() -> None:
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal(faults=[{"fault": "garbage-in-company", "above": 4, "when": NEW}]) as stage:
+            ended = await rolled_out(
+                stage,
+                {"claim": "throughput", "at_least": 100, "concurrency": [8]},
+                {"claim": "goodput", "at_least": "95%", "first_token": "2s", "inter_token": "50ms", "concurrency": [8]},
+            )
+            assert ending(ended) == "rolled-back"
+            names = ("throughput-8", "goodput-8", "not-degenerate")
+            speed, good, sound = (verdict(ended, name) for name in names)
+            assert (speed.outcome, good.outcome, sound.outcome) == ("inconclusive", "refuted", "refuted")
+            assert "answers are degenerate" in speed.reason
+            assert verdict(ended, "answers").outcome == "held", "alone and two at a time it is well"
+
+    run()
+
+
 def test_a_slower_release_is_found_by_latency_against_the_baseline() -> None:
     @in_virtual_time
     async def run() -> None:

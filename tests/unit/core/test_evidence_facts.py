@@ -448,6 +448,20 @@ def test_a_setting_that_the_engine_changed_by_itself_is_refuted_or_allowed() -> 
             id="garbage with the best acceptance there is",
         ),
         pytest.param(
+            {"load": [{"requests": [{"degenerate": False}, {"degenerate": True, "shown": "the the"}, {}]}]},
+            "not-degenerate",
+            "refuted",
+            "1 of 16 degenerate: 'the the'",
+            id="garbage under load alone",
+        ),
+        pytest.param(
+            {"load": [{"requests": [{"status": 200}]}, {"requests": "none"}]},
+            "not-degenerate",
+            "held",
+            "0 of 14",
+            id="passes of before texts were judged",
+        ),
+        pytest.param(
             {"answers": [a | {"degenerate": None} for a in answers()], "generations": []},
             "not-degenerate",
             "inconclusive",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.claims import Claim, Fact, Verdict
+from state.engines.openai_chat import chunk
 from state.evidence import Evidence
 from state.judging import judge
 from state.load_record import TimedLine, request_record
@@ -97,6 +98,74 @@ def test_a_request_is_whole_or_says_why_not(
     assert {name: record[name] for name in wanted} == wanted
 
 
+def stream(tokens: int, pieces: Sequence[str], every_s: float = 0.01) -> tuple[TimedLine, ...]:
+    """A whole stream of the pieces that tells so many tokens."""
+    end = 0.1 + len(pieces) * every_s
+    usage = "data: " + json.dumps({"choices": [], "usage": {"completion_tokens": tokens}})
+    return (
+        *((0.1 + i * every_s, event(piece)) for i, piece in enumerate(pieces)),
+        (end, usage),
+        (end, "data: [DONE]"),
+    )
+
+
+WORDS = "The signals keep every train apart from all others, since a route is locked before it is shown clear."
+TOLD = [
+    pytest.param(64, stream(64, [f" {i % 10}ab" for i in range(64)]), "", id="a-piece-for-each"),
+    pytest.param(64, stream(64, [" abc" * 8] * 8), "", id="eight-in-each-piece-under-speculation"),
+    pytest.param(64, stream(64, ["\u4e2d"] * 22), "", id="three-tokens-for-one-rare-character"),
+    pytest.param(64, stream(64, ["9"] * 64), "", id="digits-one-by-one"),
+    pytest.param(64, stream(64, [" abc"] * 8), "", id="half-a-byte-for-each-as-after-the-end"),
+    pytest.param(
+        64, stream(64, [" abc"] * 7 + ["abc"]), "it told 64 tokens and sent 31 bytes of text", id="stopped-after-8"
+    ),
+    pytest.param(
+        64, stream(64, [" abc"] * 64, 4e-7), "it told 64 tokens and sent them all at once", id="a-stream-kept-back"
+    ),
+    pytest.param(64, stream(64, [" abc" * 64]), "it told 64 tokens and sent them all at once", id="one-event"),
+    pytest.param(8, stream(8, [" abc" * 8]), "", id="few-in-one-event"),
+]
+
+
+@pytest.mark.parametrize(("asked", "lines", "error"), TOLD)
+def test_tokens_that_cannot_have_been_sent_are_a_failure(asked: int, lines: Sequence[TimedLine], error: str) -> None:
+    record = request_record(200, "", 1.0, lines, asked)
+    assert (record["error"], record["tokens"]) == (error, asked)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), min_size=2, max_size=40))
+def test_a_stream_of_bytes_or_more_for_each_token_is_believed(pieces: list[str]) -> None:
+    tokens = sum(len(piece.encode()) for piece in pieces)
+    assert request_record(200, "", 1.0, stream(tokens, pieces), tokens)["error"] == ""
+
+
+JUDGED = [
+    pytest.param([f" {word}" for word in WORDS.split()], False, id="prose"),
+    pytest.param([" the", " is", "!"] * 20, True, id="repetition"),
+    pytest.param(["\u0434\u0430\u043c", "\u4e2d\u6587"] * 12, True, id="scripts-that-nobody-asked-for"),
+    pytest.param(["Yes."], None, id="too-little-to-tell"),
+    pytest.param(
+        [*(f" {i} {word}" for i in range(8) for word in WORDS.split()), *[" the end"] * 400],
+        False,
+        id="repetition-far-past-the-end",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pieces", "degenerate"), JUDGED)
+def test_the_text_under_load_is_judged(pieces: list[str], degenerate: bool | None) -> None:
+    record = request_record(200, "", 1.0, stream(len(pieces), pieces), len(pieces), "Describe a railway.")
+    assert record["degenerate"] is degenerate
+    assert ("shown" in record) is (degenerate is True)
+
+
+def test_reasoning_is_text_under_either_name() -> None:
+    """vLLM renamed `reasoning_content` to `reasoning`; releases in between send both."""
+    deltas = ({"reasoning": "ab"}, {"reasoning_content": "ab"}, {"reasoning": "ab", "reasoning_content": "ab"})
+    found = [chunk("data: " + json.dumps({"choices": [{"delta": delta}]})) for delta in deltas]
+    assert [one.text for one in found if one] == ["ab"] * 3
+
+
 @pytest.mark.parametrize("asked", [4, 6])
 def test_another_number_of_tokens_than_asked_for_is_a_failure(asked: int) -> None:
     assert request_record(200, "", 1.0, WHOLE, asked)["error"] == f"5 tokens, {asked} were asked for"
@@ -109,6 +178,9 @@ LEFT_OUT = [
     pytest.param(a_pass(900.0, held_back=0.2), "held back by the rate limit", id="a-pass-held-back"),
     pytest.param(a_pass(900.0, [request(), FAILED]), "1 of 2 requests failed (HTTP 503)", id="a-failed-request"),
     pytest.param(a_pass(900.0, [request(), {"status": 200}]), "1 of 2 requests failed", id="a-record-without-error"),
+    pytest.param(
+        a_pass(900.0, [request(), request(degenerate=True)]), "1 of 2 answers are degenerate", id="a-degenerate-answer"
+    ),
     pytest.param(a_pass(900.0) | {"requests": "none"}, "without a request", id="requests-of-another-shape"),
     pytest.param(a_pass(900.0, seconds=0), "1 left out", id="no-time"),
     pytest.param("a pass", "", id="no-object"),
@@ -155,6 +227,9 @@ GOOD = [
     pytest.param(FAILED, 0.0, id="failed-at-once"),
     pytest.param(request(error="the stream broke off"), 0.0, id="broken-off"),
     pytest.param(request(inter_token_s=None), 0.0, id="without-a-figure"),
+    pytest.param(request(degenerate=True), 0.0, id="degenerate"),
+    pytest.param(request(degenerate=False), 1.0, id="sound-text"),
+    pytest.param(request(degenerate=None), 1.0, id="too-little-text-to-tell"),
 ]
 
 
@@ -163,11 +238,19 @@ def test_a_good_request_is_whole_and_within_both_bounds(one: dict[str, Any], goo
     assert fact_of(GOODPUT, evidence(load=[a_pass(requests=[one])])).samples == (good,)
 
 
+def test_goodput_says_how_many_answers_were_degenerate() -> None:
+    fact = fact_of(GOODPUT, evidence(load=[a_pass(requests=[request(), FAILED, request(degenerate=True)])]))
+    assert fact.text == "1 of 3 requests within the bounds, 1 failed, 1 degenerate"
+
+
 def quick(count: int, speed: float) -> list[dict[str, Any]]:
     return [a_pass(speed + i * speed / 1000) for i in range(count)]
 
 
+GARBAGE = [a_pass(900.0, [request(degenerate=True)] * 16)] * 8
 DECIDED = [
+    pytest.param(SPEED, {"load": GARBAGE}, "inconclusive", "16 of 16 answers are degenerate", id="fast-garbage"),
+    pytest.param(GOODPUT, {"load": GARBAGE}, "refuted", "share 0.0%", id="good-for-nothing"),
     pytest.param(GAIN, {"load": quick(8, 130.0), "baseline_load": quick(8, 100.0)}, "held", "+30", id="a-gain"),
     pytest.param(
         GAIN, {"load": quick(8, 105.0), "baseline_load": quick(8, 100.0)}, "refuted", "+5", id="too-small-a-gain"

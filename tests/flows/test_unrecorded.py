@@ -12,7 +12,7 @@ from deployments.cli import tell
 from deployments.run import to_its_end
 from flows import requests
 from flows.session import begin
-from state.errors import Refused, RolloutUnrecorded, StoreUnavailable
+from state.errors import InterlockError, Refused, RolloutUnrecorded, StoreUnavailable
 from state.manifest.load import load_manifest
 from state.store.database import translated
 from state.store.port import NewEvent, RecordedEvent
@@ -35,7 +35,7 @@ class Full(Meddled):
         return await self.inner.append(stream, expected_version, events)
 
 
-async def lost(stage: Rehearsal, kind: str, action: str) -> Refused | RolloutUnrecorded:
+async def lost(stage: Rehearsal, kind: str, action: str) -> InterlockError:
     def at(event: NewEvent) -> bool:
         return event.type == kind and str(event.data.get("action")).endswith(action)
 

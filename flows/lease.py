@@ -1,6 +1,6 @@
 """Leases: one rollout for a service and for every host it touches, at a time, with a fencing number on each host."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -13,6 +13,9 @@ from state.manifest.model import HostSpec
 from state.rollout import fold
 from tasks.mark import has_reverted, mark
 from tasks.timer import restored
+
+StillOurs = Callable[[], Awaitable[None]]
+"""Raises TakenOver if a later session goes on with the rollout."""
 
 
 def subjects(requested: RolloutRequested) -> Mapping[str, tuple[str, ...]]:
@@ -60,10 +63,10 @@ async def _take(
     elif again:
         await _until_restored(hosts, requested)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
+    still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
     taken: dict[str, int] = {}
     for stream in subjects(requested):
-        taken[stream] = (await _append(ports, requested, stream, until, again, fresh)).version
-    still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
+        taken[stream] = (await _append(ports, requested, stream, until, again, fresh, still_ours)).version
     fencing = {name: taken[stream] for stream, names in subjects(requested).items() for name in names}
     reverted = tuple([name for name, number in fencing.items() if await mark(hosts[name], number, still_ours)])
     return LeaseTaken(
@@ -125,7 +128,13 @@ async def release(ports: Ports, requested: RolloutRequested) -> None:
 
 
 async def _append(
-    ports: Ports, requested: RolloutRequested, stream: str, until: str, again: bool, fresh: dict[str, int]
+    ports: Ports,
+    requested: RolloutRequested,
+    stream: str,
+    until: str,
+    again: bool,
+    fresh: dict[str, int],
+    still_ours: StillOurs | None = None,
 ) -> Lease:
     """The lease as it is then; its version goes into `fresh` if this rollout did not have it before."""
 
@@ -138,11 +147,11 @@ async def _append(
         return SubjectLeased(rollout=requested.rollout, holder=ports.holder, reason=requested.reason, until=until)
 
     try:
-        return await _appending(ports, stream, event)
+        return await _appending(ports, stream, event, still_ours)
     except LeaseHeld:
         if not await _void(ports, stream):
             raise
-        return await _appending(ports, stream, event)
+        return await _appending(ports, stream, event, still_ours)
 
 
 async def _void(ports: Ports, stream: str) -> bool:
@@ -172,14 +181,21 @@ def _released(lease: Lease, rollout: str) -> SubjectReleased | None:
 
 
 async def _appending(
-    ports: Ports, stream: str, event: Callable[[Lease], SubjectLeased | SubjectReleased | None]
+    ports: Ports,
+    stream: str,
+    event: Callable[[Lease], SubjectLeased | SubjectReleased | None],
+    still_ours: StillOurs | None = None,
 ) -> Lease:
-    """Append what `event` makes of the newest state; read again and decide anew when somebody else was first."""
+    """Append what `event` makes of the newest state; read again and decide anew when somebody else was first.
+
+    `still_ours` is asked after the look and before the append: who goes on with the rollout later appends later."""
     while True:
         history = await ports.events.read(stream)
         decided = event(lease_of(history))
         if decided is None:
             return lease_of(history)
+        if still_ours is not None:
+            await still_ours()
         try:
             return lease_of((*history, *await ports.events.append(stream, len(history), [encode(decided)])))
         except VersionConflict:

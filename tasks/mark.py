@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from state.errors import FencedOut, PrivilegeRefused
-from tasks.argv import FENCE, REVERTED, STATE_DIR, WRITE_VALUE, cat_as_root
+from tasks.argv import FENCE, REVERTED, STATE_DIR, WRITE_VALUE
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
 from tasks.script import must, render_sequence
-from tasks.sequence import READ_TIMEOUT_S
+from tasks.sequence import READ_TIMEOUT_S, carried
 
 
 async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]] | None = None) -> bool:
@@ -17,7 +17,7 @@ async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]
     is refused if the mark is another one than was looked at: an orchestrator that was away meanwhile changes nothing.
     Raises FencedOut for that; PrivilegeRefused, HostUnreachable, ArgvFailed.
     """
-    before = await _carried(host)
+    before = await carried(host)
     if still_ours is not None:
         await still_ours()
     lines = [
@@ -28,7 +28,7 @@ async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]
     ]
     argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
     (done,) = await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
-    if not done.ok and (now := await _carried(host)) != before:
+    if not done.ok and (now := await carried(host)) != before:
         raise FencedOut(host.name, number, now)
     checked(host.name, argv, done)
     return before == REVERTED
@@ -36,13 +36,7 @@ async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]
 
 async def has_reverted(host: Host) -> bool:
     """Whether the host's own timer has acted since the mark was written."""
-    return await _carried(host) == REVERTED
-
-
-async def _carried(host: Host) -> str:
-    """The mark that the host carries; empty where it has none."""
-    (read,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
-    return read.text.strip()
+    return await carried(host) == REVERTED
 
 
 async def may_be_root(host: Host) -> None:

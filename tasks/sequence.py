@@ -79,12 +79,23 @@ async def forget_units(host: Host, fence: Fence, units: Sequence[str]) -> None:
 
 async def refuse_if_fenced(host: Host, fence: Fence) -> None:
     """Raises FencedOut if the host carries another number than ours, HostReverted if its own timer has acted."""
-    (read,) = await host.run_all([cat_as_root(FENCE)], timeout_s=READ_TIMEOUT_S)
-    carried = read.text.strip()
-    if carried == REVERTED:
+    found = await carried(host)
+    if found == REVERTED:
         raise HostReverted(host.name)
-    if carried != str(fence.number):
-        raise FencedOut(host.name, fence.number, carried)
+    if found != str(fence.number):
+        raise FencedOut(host.name, fence.number, found)
+
+
+async def carried(host: Host) -> str:
+    """The mark that the host carries, a fencing number or REVERTED; empty where it has none.
+
+    Raises ArgvFailed for one that cannot be read: that it is somebody else's, or none, is not known then.
+    """
+    asked = cat_as_root(FENCE)
+    (read,) = await host.run_all([asked], timeout_s=READ_TIMEOUT_S)
+    if not read.ok and b"No such file or directory" not in read.stderr:
+        checked(host.name, asked, read)
+    return read.text.strip()
 
 
 def _start(unit: str, script: str, timeout_s: float) -> Argv:

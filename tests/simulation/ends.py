@@ -227,7 +227,9 @@ def _leftovers(world: "World") -> list[str]:
     for name, machine in world.hosts.items():
         timers = [unit for unit in machine.systemd.timers if unit.startswith("interlock-")]
         files = machine.files
-        blobs = files.names(f"{place(SERVICE)}/blobs") if files.exists(f"{place(SERVICE)}/blobs") else []
+        kept = f"{place(SERVICE)}/blobs"
+        names = files.names(kept) if files.exists(kept) else []
+        blobs = [name for name in names if f"{kept}/{name}" not in world.litter]
         script = files.exists(revert_script(SERVICE))
         if timers or script or blobs:
             found.append(f"nothing-left: {name} has {timers}, restoring script {script}, {len(blobs)} kept files")

@@ -1,5 +1,6 @@
 """Faults of a simulated rollout, drawn from a seed. Each is a value: a run is told, and shrunk, by its faults."""
 
+import re
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -16,6 +17,14 @@ class Fault:
     at: int = 0
     amount: float = 0.0
     action: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Fault":
+        """The fault that was told so: `kind@at`, or `kind@at(amount)`."""
+        told = re.fullmatch(r"([a-z-]+)@(\d+)(?:\((-?[\d.]+)\))?", text)
+        if told is None:
+            raise ValueError(f"no fault is told as {text!r}")
+        return cls(told[1], int(told[2]), float(told[3] or 0))
 
     def __str__(self) -> str:
         return f"{self.kind}@{self.at}" + (f"({self.amount:g})" if self.amount else "")

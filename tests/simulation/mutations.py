@@ -180,6 +180,20 @@ MUTATIONS = (
         "given-back",
     ),
     Mutation(
+        "the lease is taken while a host restores itself",
+        {"flows.lease._until_restored": nothing},
+        (Fault("killed-before-append", 16), Fault("killed-after-append", 32)),
+        "mild",
+        seed=394,
+    ),
+    Mutation(
+        "what was undone before a restoring counts",
+        {"state.rollout._back_anew": lambda rollout, _begins: rollout},
+        (Fault("cancelled-at-trip", 66, 1), Fault("killed-during-trip", 32, 2.0)),
+        "mild",
+        seed=1806,
+    ),
+    Mutation(
         "evidence is not redacted",
         {"state.store.memory.redacted": lambda data, _media_type: data},
         (Fault("refuted"),),

@@ -36,13 +36,15 @@ QUIET_S = 400.0
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a seed: how each rollout ended, what was broken, and a digest of the history and the host."""
+    """What came of a seed: how each rollout ended, what was broken, a digest of the history, and the faults
+    whose moment did not come."""
 
     seed: int
     faults: tuple[Fault, ...]
     outcomes: tuple[str, ...]
     broken: tuple[str, ...]
     digest: str
+    left: tuple[Fault, ...] = ()
 
 
 class Cast:
@@ -164,7 +166,9 @@ async def _whole(world: World) -> Run:
         digest = await _digest(world)
     finally:
         await world.aclose()
-    return Run(world.seed, world.faults, outcomes, tuple(dict.fromkeys((*world.broken, *broken))), digest)
+    return Run(
+        world.seed, world.faults, outcomes, tuple(dict.fromkeys((*world.broken, *broken))), digest, tuple(world.pending)
+    )
 
 
 def run(seed: int, faults: Sequence[Fault] | None = None) -> Run:

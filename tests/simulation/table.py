@@ -39,7 +39,7 @@ EVENTS = {
 
 HEAD = """# What follows from a failure
 
-Each step of a rollout, and what may befall it while it is under way: how the rollout ends. Every cell is a run of the
+What may befall each step of a rollout while it is under way, and how the rollout ends. Every cell is a run of the
 product on practice hosts, in virtual time, with that one failure (`tests/simulation/`); after each the
 [invariants](../guides/simulation.md) were checked. `python -m tests.simulation.table` writes this page, and a test
 fails when a run ends otherwise than it says.
@@ -69,7 +69,7 @@ def page(ends: dict[tuple[str, str], str]) -> str:
 
 
 def _rows(ends: dict[tuple[str, str], str]) -> Sequence[str]:
-    head = ["", *STEPS.values()]
+    head = ["while the rollout is to", *STEPS.values()]
     rows = [[event, *(ends[action, event] for action in STEPS)] for event in EVENTS]
     return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
 

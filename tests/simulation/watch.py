@@ -55,6 +55,8 @@ class Watch:
 
     async def change(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
         """What the host will not refuse is sent by a rollout that holds it, with the intent in the history."""
+        if any(argv.words[0] == "tee" for argv in argvs):
+            await self._litter(who, host, argvs)
         effective = [argv for argv in argvs if changes(argv) and not self._refused(host, argv)]
         if effective:
             await self._by_the_holder(who, host, effective)
@@ -62,6 +64,15 @@ class Watch:
             self._intended(who, host)
         if effective:
             self._one_at_once(host)
+
+    async def _litter(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
+        """What is uploaded late by an orchestrator that was away: nobody uses it, and nobody may remove it."""
+        if (await self._holder(who, host)) != who.requested.rollout:
+            self._world.litter |= {argv.words[-1] for argv in argvs if argv.words[0] == "tee"}
+
+    async def _holder(self, who: "Orchestrator", host: str) -> str:
+        stream = next(s for s, names in subjects(who.requested).items() if host in names)
+        return lease_of(await self._world.store.read(stream)).rollout
 
     def _refused(self, host: str, argv: Argv) -> bool:
         """A script that carries another number than the host, or a mark that was looked at before another's was
@@ -85,8 +96,7 @@ class Watch:
                 self._tell("one-holder", f"{rollout} gives back {stream}, which {held.rollout or 'nobody'} holds")
 
     async def _by_the_holder(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
-        stream = next(s for s, names in subjects(who.requested).items() if host in names)
-        holder = lease_of(await self._world.store.read(stream)).rollout
+        holder = await self._holder(who, host)
         if holder != who.requested.rollout:
             words = "; ".join((script_of(argv) or argv.words[0]).splitlines()[-1] for argv in argvs)
             self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {words}")

@@ -89,6 +89,7 @@ class World:
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
     action: str = ""
+    litter: set[str] = field(default_factory=set)
     types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:

@@ -1,0 +1,53 @@
+"""Some hundreds of simulated rollouts; `make simulate SEEDS=20000` runs as many as one likes."""
+
+import pytest
+
+from tests.simulation.faults import KINDS, Fault, draw
+from tests.simulation.simulate import run, told
+
+CHUNK, CHUNKS = 50, 8
+
+
+@pytest.mark.parametrize("first", range(0, CHUNK * CHUNKS, CHUNK))
+def test_no_invariant_is_broken(first: int) -> None:
+    broken = [told(found) for found in map(run, range(first, first + CHUNK)) if found.broken]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("seed", [0, 5, 13, 27])
+def test_the_same_seed_gives_the_same_run(seed: int) -> None:
+    assert run(seed) == run(seed)
+
+
+def test_every_kind_of_fault_is_drawn() -> None:
+    drawn = {fault.kind for seed in range(2000) for fault in draw(seed)}
+    assert drawn == set(KINDS)
+
+
+MENDED = [
+    pytest.param(
+        117, ["killed-before-append@12", "killed-after-append@26"], id="the other host's timer acts during the way back"
+    ),
+    pytest.param(169, ["store-slow@33(1)", "store-lost-before@18"], id="it acts while the store is slow"),
+    pytest.param(238, ["paused-at-append@6(200)"], id="the lease of a rollout that has ended is not taken again"),
+    pytest.param(
+        306, ["refuted@0", "killed-during-trip@80(0.01)"], id="what a unit did before the restoring is redone"
+    ),
+    pytest.param(384, ["paused-at-trip@7(900)"], id="an orchestrator that was away does not mark the host"),
+    pytest.param(394, ["killed-before-append@16", "killed-after-append@32"], id="the restoring is waited for"),
+    pytest.param(1475, ["cut-before-trip@78", "paused-at-trip@49(900)"], id="nor does it stop the next one's units"),
+    pytest.param(
+        1806, ["cancelled-at-trip@66(1)", "killed-during-trip@32(2)"], id="a start before the restoring is void"
+    ),
+    pytest.param(
+        5127,
+        ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
+        id="a stranded rollout's lease is not given back by an orchestrator that was away",
+    ),
+]
+
+
+@pytest.mark.parametrize(("seed", "faults"), MENDED)
+def test_what_was_found_stays_mended(seed: int, faults: list[str]) -> None:
+    found = run(seed, [Fault.of(text) for text in faults])
+    assert not found.broken, told(found)

@@ -18,8 +18,10 @@ TESTS ?=
 UPGRADE ?= --upgrade
 SIZE ?= 1000
 SECONDS ?= 60
+SEEDS ?= 1000
+SEED ?=
 
-.PHONY: help setup demo test moments lab browser bench fuzz check style types rooms schema lock wheel clean
+.PHONY: help setup demo test moments simulate lab browser bench fuzz check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -41,6 +43,9 @@ lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd 
 
 moments: $(STAMP)  ## kill and cancel a rollout at every moment it has; `make test` does so at every fourth
 	@INTERLOCK_EVERY_MOMENT=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/flows/test_killed.py tests/flows/test_cancel.py tests/flows/test_persistence.py
+
+simulate: $(STAMP)  ## rollouts on simulated hosts with faults drawn from seeds (SEEDS=1000, or one with its history: SEED=4711)
+	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
 
 browser: $(STAMP)  ## look at the pages in Debian's Chromium (installs it as root)
 	@command -v chromium >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }

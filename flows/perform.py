@@ -213,7 +213,7 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
         case RebindGpus():
             return await rebind.rebind(host, step, fence, key, work.action.direction)
         case InstallFiles():
-            return await activate.install(host, step, fence, key)
+            return await activate.install(host, step, fence, key, work.action.direction)
 
 
 def _known_pids(work: Work) -> frozenset[int]:

@@ -1,6 +1,7 @@
 """Activating files: atomic replacement from the host's own copies, daemon-reload, and a read-back of all of it."""
 
 from state.errors import StepFailed
+from state.events import Direction
 from state.steps import InstallFiles
 from tasks.hosts.port import Host
 from tasks.observe import observe_files, observe_unit
@@ -8,17 +9,24 @@ from tasks.script import may, must
 from tasks.sequence import Fence, run_unit
 from tasks.timer import placing
 
-INSTALL_TIMEOUT_S = 60.0
+INSTALL_TIMEOUT_S = 180.0
+"""A service that has come up meanwhile is stopped first, which may take 90 s (DefaultTimeoutStopSec=)."""
 
 
-async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dict[str, object]:
+async def install(
+    host: Host, step: InstallFiles, fence: Fence, key: str, direction: Direction = "do"
+) -> dict[str, object]:
     """Bring each file to its `after` state. Raises StepFailed if one does not read back, or systemd has not read it.
 
+    Never under a running service, which would go on with the other file: a host that rebooted after the stop may have
+    started it. On the way back it goes on running where the host's own timer has restored the files already.
     A failure of the unit under its other file is forgotten with it: a unit without a file would stay `failed` for ever.
     """
     lines = [line for change in step.changes for line in placing(step.service, change.after)]
     if step.unit:
         lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
+        if direction == "do" or not await _in_place(host, step):
+            lines = [may("systemctl", "stop", "--", step.unit), *lines]
     await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S)
     seen = await observe_files(host, [c.after.path for c in step.changes])
     for change, file in zip(step.changes, seen, strict=True):
@@ -35,3 +43,8 @@ async def install(host: Host, step: InstallFiles, fence: Fence, key: str) -> dic
             hint="run `systemctl daemon-reload` there",
         )
     return {}
+
+
+async def _in_place(host: Host, step: InstallFiles) -> bool:
+    seen = await observe_files(host, [c.after.path for c in step.changes])
+    return all(file.digest == change.after.digest for change, file in zip(step.changes, seen, strict=True))

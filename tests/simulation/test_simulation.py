@@ -40,6 +40,13 @@ MENDED = [
         1806, ["cancelled-at-trip@66(1)", "killed-during-trip@32(2)"], id="a start before the restoring is void"
     ),
     pytest.param(
+        2179, ["hangs@62", "rebooted@66", "old-crashes@0(2)"], id="a reboot's start with the new file is ended first"
+    ),
+    pytest.param(
+        247, ["killed-before-trip@3", "store-away@56(0.5)", "paused-at-append@9(200)"], id="nor takes a lease"
+    ),
+    pytest.param(1277, ["killed-after-trip@86", "argv-fails@87(2)"], id="an unreadable mark is nobody's"),
+    pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
         id="a stranded rollout's lease is not given back by an orchestrator that was away",

@@ -6,6 +6,7 @@ python -m tests.simulation.simulate --seed 4711            one run, with its his
 
 import argparse
 import asyncio
+import gc
 import multiprocessing
 import sys
 import time
@@ -28,6 +29,8 @@ from tests.simulation.world import World, seeded_uuids
 
 ROUNDS, CALM_AFTER = 60, 12
 """Rounds of looking after what is unfinished; after so many the world is well, and each rollout must end."""
+
+TELL_EVERY = 2000
 
 GAPS_S = (2.0, 30.0, 70.0, 150.0, 600.0)
 QUIET_S = 400.0
@@ -226,6 +229,12 @@ def main(words: Sequence[str] | None = None) -> int:
     return _many(range(given.first, given.first + given.seeds), given.jobs)
 
 
+def _spare_the_collector() -> None:
+    """What is imported stays; a run leaves little behind, and looking for it takes a tenth of the time."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
 def _one(seed: int) -> int:
     found, world = run_world(seed)
     print(history(world))
@@ -235,9 +244,11 @@ def _one(seed: int) -> int:
 
 def _many(seeds: range, jobs: int) -> int:
     begun, outcomes, failed = time.monotonic(), Counter[str](), []
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for found in pool.imap_unordered(run, seeds, chunksize=20):
+    with multiprocessing.get_context("spawn").Pool(jobs, _spare_the_collector) as pool:
+        for count, found in enumerate(pool.imap_unordered(run, seeds, chunksize=20), 1):
             outcomes.update(found.outcomes)
+            if count % TELL_EVERY == 0:
+                print(f"{count} seeds in {time.monotonic() - begun:.0f} s", flush=True)
             if found.broken:
                 failed.append(found)
                 print(told(found), flush=True)

@@ -47,7 +47,7 @@ async def _renew(history: History, hosts: Hosts) -> None:
     requested = history.rollout.requested
     assert requested is not None  # asked for by the caller
     with suppress(InterlockError):
-        await lease.renew(history.ports, requested)
+        await lease.renew(history.ports, requested, history.rollout.session)
     await renew_timers(history.rollout, hosts, history.rollout.fencing)
 
 

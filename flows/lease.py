@@ -101,11 +101,12 @@ async def _until_restored(hosts: Hosts, requested: RolloutRequested) -> None:
             await restored(hosts[name], requested.service)
 
 
-async def renew(ports: Ports, requested: RolloutRequested) -> None:
-    """Put the end of every lease further away; the fencing numbers stay."""
+async def renew(ports: Ports, requested: RolloutRequested, session: int) -> None:
+    """Put the end of every lease further away; the fencing numbers stay. Raises TakenOver if the session is over."""
+    still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream in subjects(requested):
-        await _append(ports, requested, stream, until, again=True, fresh={})
+        await _append(ports, requested, stream, until, again=True, fresh={}, still_ours=still_ours)
 
 
 async def refuse_held(ports: Ports, requested: RolloutRequested) -> None:

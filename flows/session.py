@@ -80,8 +80,9 @@ async def refuse_driven(ports: Ports, rollout_id: str) -> None:
         return
     held = await lease.held_by(ports, rollout.requested)
     taken = not rollout.session or f"lease:{rollout.session}" in rollout.done
-    if held.rollout and taken:
-        holder, until = held.holder, datetime.fromisoformat(held.until)
+    leased = datetime.fromisoformat(held.until) if held.rollout else None
+    if leased and (taken or leased > ports.now()):
+        holder, until = held.holder, leased
     else:
         holder, until = _driver(recorded), recorded[-1].recorded_at + timedelta(seconds=ports.lease_s)
     if until > ports.now():

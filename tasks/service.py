@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
 
 from state.engines.engine import HttpQuestion
 from state.errors import DeadlineExceeded, StepFailed
@@ -32,6 +32,9 @@ ANSWER_TIMEOUT_S = 5.0
 
 UNINTERRUPTIBLE = "D"
 """The state of a process that waits in the kernel, where no signal reaches it."""
+
+SETTLING_LOOKS = 100
+"""A tenth of a second apart: the kernel takes a killed process away at once, unless it is stuck."""
 
 STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
@@ -168,7 +171,10 @@ async def _end_own(
 async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int]) -> dict[int, Leftover]:
     """What is left once the kernel has taken the killed ones away; a process in state D may outlive SIGKILL."""
     patience = AsyncRetrying(
-        retry=retry_if_result(bool), wait=wait_fixed(0.1), stop=stop_after_delay(10), retry_error_callback=_last_result
+        retry=retry_if_result(bool),
+        wait=wait_fixed(0.1),
+        stop=stop_after_attempt(SETTLING_LOOKS),
+        retry_error_callback=_last_result,
     )
     left: dict[int, Leftover] = await patience(_leftovers, host, step, group, own)
     return left

@@ -1,8 +1,9 @@
 """The dead-man's timer: without renewal the host restores files, drivers and service by itself."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
-from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import AsyncRetrying, retry_if_result, wait_exponential
 
 from state.errors import DeadlineExceeded, HostReverted, StepFailed
 from state.steps import NATIVE, ArmTimer, DisarmTimer, DriverMove, FileState
@@ -13,7 +14,7 @@ from tasks.observe import unit_from
 from tasks.script import Line, may, must, render_sequence
 from tasks.sequence import READ_TIMEOUT_S, Fence, run_sequence
 
-RESTORING_TIMEOUT_S, RESTORING_LOOK_S = 600.0, 0.5
+RESTORING_TIMEOUT_S, RESTORING_LOOKS_S = 600.0, (0.5, 5.0)
 """A stop takes up to the unit's own timeout (90 s by default), each GPU up to MOVE_TIMEOUT_S."""
 
 Maker = Callable[..., Line]
@@ -65,14 +66,15 @@ async def restored(host: Host, service: str) -> None:
         (shown,) = await host.run_all([show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
         return unit_from(name, shown.text).active
 
-    patience = AsyncRetrying(
-        retry=retry_if_result(bool), wait=wait_fixed(RESTORING_LOOK_S), stop=stop_after_delay(RESTORING_TIMEOUT_S)
-    )
+    patience = AsyncRetrying(retry=retry_if_result(bool), wait=wait_exponential(*RESTORING_LOOKS_S))
     try:
-        await patience(under_way)
-    except RetryError:
+        async with asyncio.timeout(RESTORING_TIMEOUT_S):
+            await patience(under_way)
+    except TimeoutError:
         raise DeadlineExceeded(
-            f"{name}.service on {host.name}", RESTORING_TIMEOUT_S, hint=f"see `journalctl -u {name}` there"
+            f"{name}.service on {host.name}",
+            RESTORING_TIMEOUT_S,
+            hint=f"`systemctl stop {name}` ends it there; see its journal",
         ) from None
 
 

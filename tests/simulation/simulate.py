@@ -140,7 +140,7 @@ def _left_until(moment: float) -> float:
 async def _mended(world: World, cast: Cast) -> list[str]:
     """A person mends what was wrong and goes on with each stranded rollout: then the old state comes back."""
     world.heal()
-    if any(fault.kind == "stuck-processes" for fault in world.faults):
+    if any(fault.kind in ("stuck-processes", "hangs") for fault in world.faults):
         await world.serving.reboot()
     await world.started()
     for name in await world.store.streams("rollout-"):

@@ -46,6 +46,7 @@ MENDED = [
         247, ["killed-before-trip@3", "store-away@56(0.5)", "paused-at-append@9(200)"], id="nor takes a lease"
     ),
     pytest.param(1277, ["killed-after-trip@86", "argv-fails@87(2)"], id="an unreadable mark is nobody's"),
+    pytest.param(3415, ["hangs@46", "network-away@44(900)"], id="who waits for a restoring is not taken over"),
     pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from flows.history import stream_of
 from flows.ports import Ports
 from flows.session import begin, recover, resume
 from state.errors import DeadlineExceeded, HostUnreachable, StoreUnavailable
@@ -35,6 +36,7 @@ class Orchestrator:
         self.going = asyncio.Event()
         self.going.set()
         self.dead = asyncio.Event()
+        self.types: list[str] = []
         self.task: asyncio.Task[Rollout] | None = None
 
     def ports(self) -> Ports:
@@ -157,6 +159,8 @@ class Store:
             await who.befall.before_append(who, fault)
         await reachable(who)
         recorded = await self._inner.append(stream, expected_version, events)
+        if stream == stream_of(who.requested.rollout):
+            who.types += [event.type for event in events]
         await who.watch.appended(stream, expected_version, events)
         for fault in due:
             if fault.kind == "store-lost-after":

@@ -48,6 +48,9 @@ MENDED = [
     pytest.param(1277, ["killed-after-trip@86", "argv-fails@87(2)"], id="an unreadable mark is nobody's"),
     pytest.param(3415, ["hangs@46", "network-away@44(900)"], id="who waits for a restoring is not taken over"),
     pytest.param(
+        10169, ["store-slow@36(8)", "new-dies@0(2)", "deaf@0"], id="the timers' renewals do not wait for a slow store"
+    ),
+    pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
         id="a stranded rollout's lease is not given back by an orchestrator that was away",

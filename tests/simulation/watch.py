@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flows.history import stream_of
 from flows.lease import subjects
 from state.leases import SubjectLeased, SubjectReleased, lease_of
 from state.store.port import NewEvent
@@ -43,6 +42,10 @@ def number_of(argv: Argv) -> str | None:
     return None
 
 
+def _last_words(argvs: Sequence[Argv]) -> str:
+    return "; ".join((script_of(argv) or argv.words[0]).splitlines()[-1] for argv in argvs)
+
+
 def renews(argv: Argv) -> bool:
     return _RENEWAL in script_of(argv)
 
@@ -61,7 +64,7 @@ class Watch:
         if effective:
             await self._by_the_holder(who, host, effective)
         if not all(renews(argv) for argv in effective):
-            self._intended(who, host)
+            self._intended(who, host, effective)
         if effective:
             self._one_at_once(host)
 
@@ -84,7 +87,6 @@ class Watch:
 
     async def appended(self, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:
         """A lease passes from one rollout to another only by being given back."""
-        self._world.types[stream] += [event.type for event in events]
         if not stream.startswith(("host-", "service-lease-")):
             return
         held = lease_of((await self._world.store.read(stream))[:after_version])
@@ -98,16 +100,15 @@ class Watch:
     async def _by_the_holder(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
         holder = await self._holder(who, host)
         if holder != who.requested.rollout:
-            words = "; ".join((script_of(argv) or argv.words[0]).splitlines()[-1] for argv in argvs)
-            self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {words}")
+            self._tell("one-holder", f"{who.name} changes {host}, held by {holder or 'nobody'}: {_last_words(argvs)}")
 
-    def _intended(self, who: "Orchestrator", host: str) -> None:
-        """The newest attempt in the history has no fact yet."""
-        for wire in reversed(self._world.types[stream_of(who.requested.rollout)]):
+    def _intended(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
+        """The newest attempt of this orchestrator has no fact yet."""
+        for wire in reversed(who.types):
             if wire == "action-started":
                 return
             if wire not in ("cancel-requested", "rollout-resumed"):
-                self._tell("intent-before-effect", f"{who.name} changes {host} after `{wire}`")
+                self._tell("intent-before-effect", f"{who.name} changes {host} after `{wire}`: {_last_words(argvs)}")
                 return
 
     def _one_at_once(self, host: str) -> None:

@@ -7,7 +7,7 @@ Simulated are time (an event loop that never waits), the hosts (`tasks.practice`
 import asyncio
 import functools
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -90,7 +90,6 @@ class World:
     disturbed_at: datetime = EPOCH
     action: str = ""
     litter: set[str] = field(default_factory=set)
-    types: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)

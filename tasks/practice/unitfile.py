@@ -145,6 +145,8 @@ def expand_specifiers(
     text: str, name: str, *, hostname: str, machine_id: str = "0" * 32, boot_id: str = "0" * 32
 ) -> str:
     """`%n`, `%i` and their kin; an unknown specifier stays as it is."""
+    if "%" not in text:
+        return text
     full, stem = name, name.rpartition(".")[0]
     prefix, at, instance = stem.partition("@")
     table = {

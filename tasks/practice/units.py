@@ -1,5 +1,6 @@
 """Service units as systemd 252 loads them: the fragment by precedence, drop-ins on top, every default filled in."""
 
+import functools
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -142,14 +143,20 @@ def changed_on_disk(files: Files, unit: ServiceUnit) -> bool:
 def find_drop_ins(files: Files, name: str) -> list[str]:
     """Drop-in files in the order systemd applies them: by file name, the stronger directory winning a name."""
     found: dict[str, str] = {}
-    *names, shared = _drop_in_names(name)
-    own = [f"{d}/{n}.d" for d in UNIT_PATH for n in names]
-    for folder in (*own, *(f"{d}/{shared}.d" for d in UNIT_PATH)):
+    for folder in _drop_in_folders(name):
         if files.exists(folder):
             for base in files.names(folder):
                 if base.endswith(".conf"):
                     found.setdefault(base, f"{folder}/{base}")
     return [found[base] for base in sorted(found)]
+
+
+@functools.lru_cache(maxsize=256)
+def _drop_in_folders(name: str) -> tuple[str, ...]:
+    """The folders in which systemd looks for drop-ins, the stronger first."""
+    *names, shared = _drop_in_names(name)
+    own = [f"{d}/{n}.d" for d in UNIT_PATH for n in names]
+    return (*own, *(f"{d}/{shared}.d" for d in UNIT_PATH))
 
 
 def _fragment_names(name: str) -> list[str]:

@@ -17,11 +17,10 @@ from state.events import (
     SoakPassed,
     StepSucceeded,
     Succeeded,
-    decode,
 )
 from state.leases import lease_of, proven
 from state.next_action import begun_steps
-from state.rollout import Rollout, fold
+from state.rollout import Rollout
 from state.store.port import RecordedEvent
 from tasks.argv import FENCE, place, revert_script
 from tests.simulation.faults import Fault, mild
@@ -51,10 +50,8 @@ def only(faults: Sequence[Fault], kinds: Sequence[str]) -> bool:
     return all(fault.kind in kinds for fault in faults)
 
 
-def of_history(recorded: Sequence[RecordedEvent]) -> Iterator[str]:
-    """What is wrong with the stream of one rollout, by itself."""
-    events = [decode(event) for event in recorded]
-    rollout = fold(events)
+def of_history(events: Sequence[Event], rollout: Rollout) -> Iterator[str]:
+    """What is wrong with the events of one rollout, by themselves."""
     yield from _one_end(events)
     for part in _by_revival(events):
         yield from _attempts(part, rollout)
@@ -157,7 +154,7 @@ def _proof(events: Sequence[Event], rollout: Rollout) -> Iterator[str]:
 
 async def of_world(world: "World", before: HostState) -> list[str]:
     """What is wrong with the world that the rollouts left."""
-    rollouts = [fold(map(decode, await world.store.read(s))) for s in await world.store.streams("rollout-")]
+    rollouts = list((await world.rollouts()).values())
     found = [line for rollout in rollouts for line in await _leases(world, rollout)]
     stranded = any(rollout.concluded and rollout.concluded.outcome == "stranded" for rollout in rollouts)
     if not stranded:

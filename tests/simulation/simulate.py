@@ -17,8 +17,7 @@ from unittest import mock
 
 from state.canonical import digest_of
 from state.errors import InterlockError
-from state.events import decode
-from state.rollout import Rollout, fold
+from state.rollout import Rollout
 from tests.practice.virtual_time import VirtualTimeLoop
 from tests.simulation import ends
 from tests.simulation.befall import Befall
@@ -97,9 +96,7 @@ class Cast:
 
 async def _unfinished(world: World) -> list[str]:
     """The ids of rollouts that somebody has to go on with; a stranded one waits for a person."""
-    names = await world.store.streams("rollout-")
-    rollouts = [(name, fold(map(decode, await world.store.read(name)))) for name in names]
-    return [name.removeprefix("rollout-") for name, rollout in rollouts if not rollout.ended]
+    return [name for name, rollout in (await world.rollouts()).items() if not rollout.ended]
 
 
 async def _live(world: World) -> tuple[list[str], tuple[str, ...]]:
@@ -112,8 +109,8 @@ async def _live(world: World) -> tuple[list[str], tuple[str, ...]]:
     outcomes = await _outcomes(world)
     if "stranded" in outcomes:
         broken += await _mended(world, cast)
-    for stream in await world.store.streams("rollout-"):
-        broken += ends.of_history(await world.store.read(stream))
+    for events, rollout in (await world.histories()).values():
+        broken += ends.of_history(events, rollout)
     return broken, outcomes
 
 
@@ -143,18 +140,17 @@ async def _mended(world: World, cast: Cast) -> list[str]:
     if any(fault.kind in ("stuck-processes", "hangs") for fault in world.faults):
         await world.serving.reboot()
     await world.started()
-    for name in await world.store.streams("rollout-"):
-        rollout = fold(map(decode, await world.store.read(name)))
+    for name, rollout in (await world.rollouts()).items():
         if rollout.concluded and rollout.concluded.outcome == "stranded":
-            cast.take_over(name.removeprefix("rollout-"))
+            cast.take_over(name)
             await _look_after(world, cast)
     left = [outcome for outcome in await _outcomes(world) if outcome == "stranded"]
     return ["mended: it is stranded although everything is well again"] if left else []
 
 
 async def _outcomes(world: World) -> tuple[str, ...]:
-    rollouts = [fold(map(decode, await world.store.read(n))) for n in await world.store.streams("rollout-")]
-    return tuple(r.concluded.outcome if r.concluded else "unfinished" for r in rollouts)
+    rollouts = await world.rollouts()
+    return tuple(r.concluded.outcome if r.concluded else "unfinished" for r in rollouts.values())
 
 
 async def _digest(world: World) -> str:

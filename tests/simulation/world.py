@@ -8,17 +8,19 @@ import asyncio
 import functools
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 from flows.requests import from_manifest
-from state.events import RolloutRequested
+from state.events import Event, RolloutRequested, decode
 from state.manifest.load import load_manifest
 from state.manifest.model import HostSpec
+from state.rollout import Rollout, fold
 from state.store.memory import MemoryEventStore, MemoryEvidenceStore
+from state.store.port import RecordedEvent
 from tasks.practice.host import PracticeMachine
 from tasks.practice.pci import gpu
 from tasks.practice.scene import manifest_text, seed_manifest
@@ -74,6 +76,26 @@ def wanted() -> RolloutRequested:
     return from_manifest(given, load_manifest(text, "manifest.yaml"), "rollout", "simulation")
 
 
+class OnceReadStore(MemoryEventStore):
+    """The store in memory, which parses each event once: in a simulation they are read again and again."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(now)
+        self._parsed: list[RecordedEvent] = []
+
+    async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
+        parsed = self._all()
+        return tuple(parsed[position - 1] for position in self._streams.get(stream, [])[max(0, after_version) :])
+
+    async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
+        return tuple(self._all()[max(0, after_position) :][:limit])
+
+    def _all(self) -> list[RecordedEvent]:
+        known = len(self._parsed)
+        self._parsed += [sealed.recorded(position) for position, sealed in enumerate(self._log[known:], known + 1)]
+        return self._parsed
+
+
 @dataclass
 class World:
     """One run: its hosts, its store, what was drawn for it, and what was found broken."""
@@ -89,6 +111,7 @@ class World:
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
     action: str = ""
+    _histories: dict[str, tuple[list[Event], Rollout]] = field(default_factory=dict)
     litter: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -100,7 +123,7 @@ class World:
         )
         self.serving.files.put(PYTHON, "", mode=0o755)
         self.serving.files.put(UNIT_FILE, OLD_UNIT)
-        self.store = MemoryEventStore(self.serving.clock.now)
+        self.store = OnceReadStore(self.serving.clock.now)
         self.evidence = MemoryEvidenceStore()
         self.pending = [fault for fault in self.faults if fault.at]
         self.hosts = {"serving": self.serving, "hypervisor": self.hypervisor}
@@ -151,6 +174,17 @@ class World:
         )
         revision = base.revision.model_copy(update={"policy": policy})
         return base.model_copy(update={"rollout": name, "revision": revision})
+
+    async def histories(self) -> dict[str, tuple[list[Event], Rollout]]:
+        """The id of each rollout with its events and their fold."""
+        for stream in await self.store.streams("rollout-"):
+            events, rollout = self._histories.get(stream, ([], Rollout()))
+            new = [decode(recorded) for recorded in await self.store.read(stream, len(events))]
+            self._histories[stream] = [*events, *new], fold(new, rollout)
+        return {stream.removeprefix("rollout-"): history for stream, history in self._histories.items()}
+
+    async def rollouts(self) -> dict[str, Rollout]:
+        return {name: rollout for name, (_, rollout) in (await self.histories()).items()}
 
     def now(self) -> datetime:
         """The wall clock of the orchestrators; the hosts have their own."""

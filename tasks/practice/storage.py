@@ -64,7 +64,7 @@ class MemoryFiles(Files):
 
     def _write(self, path: str, content: bytes, mode: int | None) -> None:
         if path not in self._nodes:
-            self._missing = {asked for asked in self._missing if not asked[0].startswith(f"{path}/")}
+            self._look_again_below(path)
         node = self._nodes.setdefault(path, _Node("file", mode or 0o644, 0))
         node.content, node.mtime_ns = content, self.tick()
         node.mode = node.mode if mode is None else mode
@@ -87,8 +87,13 @@ class MemoryFiles(Files):
     def _rename(self, old: str, new: str) -> None:
         below = old + "/"
         self._forget_paths(old, new)
+        self._look_again_below(new)
         for path in [p for p in self._nodes if p == old or p.startswith(below)]:
             self._nodes[new + path[len(old) :]] = self._nodes.pop(path)
+
+    def _look_again_below(self, path: str) -> None:
+        """Something comes there, if only a file: what lay below nothing now lies below no folder."""
+        self._missing = {asked for asked in self._missing if not asked[0].startswith(f"{path}/")}
 
     def _forget_paths(self, *changed: str) -> None:
         nodes = (self._nodes.get(path) for path in changed)

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tasks.practice.host import PracticeMachine
@@ -123,6 +123,7 @@ WORDS = {
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(CHANGES, max_size=12))
+@example([("tee", "/t/a", b""), ("rm", "/t/d/c", b""), ("mv", "/t/d", b""), ("rm", "/t/d/c", b"")])
 def test_files_in_memory_and_on_disk_answer_alike(changes: list[tuple[str, str, bytes]]) -> None:
     @in_virtual_time
     async def both() -> None:

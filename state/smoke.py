@@ -3,19 +3,33 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import re2
 
 from state.inspection.degenerate import is_degenerate
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A prompt, and a pattern (ignoring case) that a right answer contains."""
+    """A prompt, and a pattern (RE2's syntax, ignoring case) that a right answer contains."""
 
     prompt: str
     pattern: str
 
     def right(self, answer: str) -> bool:
-        return re.search(self.pattern, answer, re.IGNORECASE) is not None
+        return matcher(self.pattern).search(answer) is not None
+
+
+@cache
+def matcher(pattern: str) -> Any:
+    """The compiled pattern, by RE2: a pattern comes from a manifest, an answer from a model, and RE2 takes time in
+    proportion to the answer whatever the pattern is. Raises re2.error for what is no pattern to it."""
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    return re2.compile(pattern, options)
 
 
 QUESTIONS = (

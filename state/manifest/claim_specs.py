@@ -3,12 +3,11 @@
 A bound is a number of the claim's own unit, or text such as `+12%`: a change against the service as it was before.
 """
 
-import re
 from typing import Annotated, Any, Literal
 
+import re2
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StringConstraints, model_validator
 
-from state.manifest.patterns import costly
 from state.manifest.quantities import (
     mistake,
     parse_change,
@@ -20,6 +19,7 @@ from state.manifest.quantities import (
     show,
 )
 from state.model import Value
+from state.smoke import matcher
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 _LEVELS = "a list of up to 8 whole numbers from 1 to 4096"
@@ -34,12 +34,11 @@ def _usable_prompt(value: str) -> str:
 
 def _pattern(value: str) -> str:
     try:
-        re.compile(value)
-    except re.error as error:
-        raise mistake(f"{show(value)} is no regular expression ({error}); expected one in Python's syntax") from error
-    if costly(value):
-        raise mistake(f"{show(value)} repeats what repeats itself, which can take for ever; expected a plainer pattern")
-    if re.search(value, ""):
+        found = matcher(value)
+    except re2.error as error:
+        why = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise mistake(f"{show(value)} is no regular expression ({why}); expected one in RE2's syntax") from error
+    if found.search(""):
         raise mistake(f"{show(value)} matches an empty answer; expected a pattern that a wrong answer does not match")
     return value
 

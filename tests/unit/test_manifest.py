@@ -290,7 +290,7 @@ gpus:
         ),
         pytest.param(
             {"claims": [{"claim": "answers", "at_least": "90%", "questions": [{"prompt": "2 + 2?", "matches": "4("}]}]},
-            "claims[0].questions[0].matches: `4(` is no regular expression",
+            "claims[0].questions[0].matches: `4(` is no regular expression (missing ): 4(); expected one in RE2",
             id="a-broken-pattern",
         ),
         pytest.param(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.smoke import LONG_PROMPTS, QUESTIONS, degenerate
+from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
 
 ANSWERS = {
     "17 + 25": ("42", "17 + 25 = 42.", "**42**"),
@@ -136,3 +136,16 @@ SALAD = "The route 的列车 удерживает 列車は次の 信号 を 기
 )
 def test_scripts_that_the_prompt_gives_no_reason_for(text: str, prompt: str, expected: bool | None) -> None:
     assert degenerate(text, prompt) is expected
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"^(\w+[\s,]*)+!$", r"(a+)+$", r"(a|aa)+$", r"(a|a)*b", r"(.*)*x", ".*a" * 9 + "x"]
+)
+def test_a_pattern_takes_time_in_proportion_to_the_answer(pattern: str) -> None:
+    """Python's own engine does not come back from the first ones within a lifetime."""
+    assert not Question("p", pattern).right("a" * 20_000 + " ")
+
+
+def test_a_match_ignores_case_and_takes_any_place() -> None:
+    assert Question("p", r"\bparis\b").right("It is PARIS, of course.")
+    assert not Question("p", r"\bparis\b").right("parish")

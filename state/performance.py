@@ -23,8 +23,10 @@ Figure = Callable[[Pass], float | None]
 
 
 def performance_facts(claims: Sequence[Claim], evidence: Evidence) -> tuple[Fact, ...]:
-    """One fact for each metric of the claims that this evidence is about."""
-    return tuple({fact.metric: fact for claim in claims for fact in _facts(claim, evidence)}.values())
+    """One fact for each metric of the claims that this evidence is about. Of claims about one figure the one that
+    compares it makes the fact: it alone tells of the baseline, and the others do not mind."""
+    comparing_last = sorted(claims, key=lambda claim: claim.estimator == "change")
+    return tuple({fact.metric: fact for claim in comparing_last for fact in _facts(claim, evidence)}.values())
 
 
 def _facts(claim: Claim, evidence: Evidence) -> Iterator[Fact]:

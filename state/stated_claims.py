@@ -26,8 +26,6 @@ and where prompts are of two kinds, six may well be all of one (benchmarks/false
 MINIMUM_COMPARED = 6
 """Samples of either side below which no change of acceptance is: ranks, unlike a mean, are not misled by few kinds."""
 
-CHANGE = ".change"
-
 BUSY = Cause(
     cause="something else used the host or its GPUs meanwhile",
     check="compare the spread between passes with the noise of the baseline, and look for other processes on the GPUs",
@@ -139,10 +137,8 @@ def _figure(
         if change is not None
         else f"{relation.replace('-', ' ')} {float(bound):g} {rest['unit']}"
     )
-    metric = rest.pop("metric") + ("" if change is None else CHANGE)  # each its own fact: only one has a baseline
     return Claim(
         name=named,
-        metric=metric,
         plane="performance",
         statement=f"{what} at concurrency {level}: {wanted} ({spec.confidence:.0%} sure)",
         relation=relation,

@@ -11,7 +11,6 @@ from state.claims import Claim, Fact
 from state.engines.rendering import served_model
 from state.events import Judged, PlanMade
 from state.plan import Plan
-from state.stated_claims import CHANGE
 from state.store.database import Database
 from state.store.projections import Key, Row, Seen
 from state.store.tables import figures
@@ -30,9 +29,9 @@ def figure_keys(seen: Seen) -> Iterator[Key]:
     """A row for each metric that the plan's claims take samples of, and for those that a judgement has samples of."""
     match seen.event:
         case PlanMade(plan=plan):
-            metrics = [_figure(claim.metric) for claim in plan.claims if claim.estimator != "value"]
+            metrics = [claim.metric for claim in plan.claims if claim.estimator != "value"]
         case Judged(side="new", facts=facts):
-            metrics = [_figure(fact.metric) for fact in facts if fact.samples]
+            metrics = [fact.metric for fact in facts if fact.samples]
         case _:
             metrics = []
     return ((seen.recorded.stream, metric) for metric in dict.fromkeys(metrics))
@@ -42,17 +41,12 @@ def figure_row(row: Row | None, seen: Seen, key: Key) -> Row | None:
     """The plan says what the figure is of, the newest judgement what it is; samples without a claim are passed over."""
     match seen.event:
         case PlanMade(plan=plan):
-            claim = next(c for c in plan.claims if _figure(c.metric) == key[1] and c.estimator != "value")
+            claim = next(c for c in plan.claims if c.metric == key[1] and c.estimator != "value")
             return {"stream": key[0], "metric": key[1], **_subject(seen, plan, claim), **_nothing_yet()}
         case Judged(facts=facts) if row is not None:
-            fact = max((f for f in facts if _figure(f.metric) == key[1] and f.samples), key=lambda f: len(f.baseline))
+            fact = next(f for f in facts if f.metric == key[1])
             return {**row, **_measured(fact), "judged_at": seen.recorded.recorded_at}
     return row
-
-
-def _figure(metric: str) -> str:
-    """What is measured is the same whether a claim is about its level or about its change."""
-    return metric.removesuffix(CHANGE)
 
 
 def _subject(seen: Seen, plan: Plan, claim: Claim) -> dict[str, Any]:

@@ -88,8 +88,8 @@ STATED = [
     pytest.param(
         ThroughputSpec(at_least="+12%", concurrency=(1, 8)),
         [
-            ("throughput-change-1", "load.throughput.1.change", "change", "at-least", 0.12),
-            ("throughput-change-8", "load.throughput.8.change", "change", "at-least", 0.12),
+            ("throughput-change-1", "load.throughput.1", "change", "at-least", 0.12),
+            ("throughput-change-8", "load.throughput.8", "change", "at-least", 0.12),
         ],
         id="a-gain-at-two-levels",
     ),
@@ -98,7 +98,7 @@ STATED = [
     ),
     pytest.param(
         FirstTokenSpec(at_most="+10%", concurrency=(8,)),
-        [("time-to-first-token-change-8", "load.first_token.8.change", "change", "at-most", 0.1)],
+        [("time-to-first-token-change-8", "load.first_token.8", "change", "at-most", 0.1)],
         id="a-first-token-no-later",
     ),
     pytest.param(

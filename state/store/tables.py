@@ -24,7 +24,7 @@ from sqlalchemy.types import TypeEngine
 
 from state.store.chain import utc_text
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every schema revision in order; the last is the one this program works with."""
 
 VERSION_TABLE = "interlock_version"
@@ -188,3 +188,33 @@ figures = Table(
 )
 """What each rollout measured of its new side, and of the old one before: means of samples, null until they are judged.
 `context_length` is the one asked for, null for the model's own."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime),
+    Column("revoked_at", UtcTime),
+    Column("last_used_at", UtcTime),
+    UniqueConstraint("name"),
+)
+"""Tokens of the HTTP API: never the secret, only its SHA-256. A name is never given twice, since events name it."""
+
+keyed_requests = Table(
+    "keyed_requests",
+    metadata,
+    Column("token", String(16), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("rollout", Text, nullable=False),
+    Column("status", Integer),
+    Column("answer", Text),
+    Column("made_at", UtcTime, nullable=False),
+    Index("ix_keyed_requests_made_at", "made_at"),
+)
+"""What each token asked for under an idempotency key: a fingerprint of the request, the id that a rollout of it gets,
+and the answer once there is one."""

@@ -31,12 +31,14 @@ _LISTED = "`interlock history` lists them"
 
 @dataclass
 class History:
-    """`version` is the stream's, as far as this orchestrator knows; somebody else's append shows as VersionConflict."""
+    """`version` is the stream's, as far as this orchestrator knows; somebody else's append shows as VersionConflict.
+    `canceller` is on whose behalf the driving is cancelled, if not on its orchestrator's own."""
 
     ports: Ports
     rollout_id: str
     version: int = 0
     rollout: Rollout = field(default_factory=Rollout)
+    canceller: str = ""
 
     @property
     def stream(self) -> str:

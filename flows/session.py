@@ -50,6 +50,14 @@ async def recover(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollo
 
 async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollout:
     """Go on with a rollout that another orchestrator left, without asking whether it has."""
+    return await go_on(await resumed_history(ports, rollout_id), skin)
+
+
+async def resumed_history(ports: Ports, rollout_id: str) -> History:
+    """The stream of a rollout that another orchestrator left, a new session of it begun.
+
+    Raises NotFound, HistoryCorrupt; TakenOver if somebody else was first.
+    """
     history = History(ports, rollout_id)
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
@@ -58,7 +66,7 @@ async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollou
                 await _record_resumption(history)
         except VersionConflict as error:
             raise TakenOver(rollout_id) from error
-    return await go_on(history, skin)
+    return history
 
 
 async def _record_resumption(history: History) -> Rollout:
@@ -152,4 +160,4 @@ async def _record_cancellation(history: History, session: int) -> Rollout:
         if rollout.concluded is not None or rollout.cancelled:
             return rollout
         with suppress(VersionConflict):
-            return await history.record(CancelRequested(actor=history.ports.holder))
+            return await history.record(CancelRequested(actor=history.canceller or history.ports.holder))

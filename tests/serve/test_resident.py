@@ -75,7 +75,7 @@ async def test_of_two_rollouts_of_a_service_the_second_is_refused_untouched(tmp_
     ("action", "expected"),
     [
         pytest.param("lease", "cancelled", id="before the service is stopped nothing is touched"),
-        pytest.param("do:1:", "aborted", id="once a step was begun, what it did is undone, the service untouched"),
+        pytest.param("do:1:", "cancelled", id="nor by a step before that"),
         pytest.param("await-readiness", "rolled-back", id="after the stop the old state comes back"),
     ],
 )

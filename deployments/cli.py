@@ -7,6 +7,7 @@ import typer
 
 from deployments import interrupts
 from deployments.cli_lab import lab
+from deployments.cli_token import token
 from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run
 from deployments.unbroken import unbroken_output
 from state.errors import InterlockError, RolloutUnrecorded
@@ -24,6 +25,7 @@ app.add_typer(db, name="db")
 gpu = typer.Typer(no_args_is_help=True, help="GPUs that a rollout could not move.")
 app.add_typer(gpu, name="gpu")
 app.add_typer(lab, name="lab")
+app.add_typer(token, name="token")
 
 
 def main() -> None:

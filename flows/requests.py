@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flows.history import History
 from flows.ports import Ports
@@ -76,6 +76,11 @@ def _chosen(revisions: list[Revision], to: str) -> Revision | None:
                 hint="give more digits",
             )
         return next(iter(found.values()), None)
+    return last_proven_before(revisions)
+
+
+def last_proven_before(revisions: Sequence[Revision]) -> Revision | None:
+    """Where a rollback goes that names nothing: the last of `revisions`, oldest first, that is not the newest."""
     newest = revisions[-1].digest if revisions else ""
     return next((r for r in reversed(revisions) if r.digest != newest), None)
 

@@ -52,7 +52,7 @@ class TokenStore:
         self._database = Database(engine)
 
     async def make(
-        self, name: str, scopes: Iterable[Scope], now: datetime, expires_at: datetime | None = None
+        self, name: str, scopes: Iterable[str], now: datetime, expires_at: datetime | None = None
     ) -> tuple[Token, str]:
         """A new token, and its text, which is not kept. Raises UsageInvalid, and Refused for a name that was given."""
         wanted = set(scopes)
@@ -112,7 +112,7 @@ class TokenStore:
         return token.model_copy(update={"last_used_at": now})
 
 
-def _refuse_unfit(name: str, scopes: set[Scope], now: datetime, expires_at: datetime | None) -> None:
+def _refuse_unfit(name: str, scopes: set[str], now: datetime, expires_at: datetime | None) -> None:
     if not _NAME.fullmatch(name):
         raise UsageInvalid(
             f"{name!r} is no name for a token", hint="1 to 64 letters, digits, spaces or . _ @ -, as in `grafana`"

@@ -1,0 +1,38 @@
+"""The OpenAPI document: what FastAPI makes of the routes, and what it cannot know."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from deployments.api.guard import KEYED
+from deployments.api.schemas import EventPage, Problem
+
+DESCRIPTION = """\
+Takes self-hosted LLM services from one configuration to another, proves it, and puts the old one back when the proof
+fails. Errors are problem documents (RFC 9457). Every request needs a bearer token; `interlock token make` makes one.
+"""
+
+
+def document_of(app: FastAPI) -> dict[str, Any]:
+    """The document, made once."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        for model in (Problem, EventPage):
+            schemas.update(_schemas(model))
+        scheme = {"type": "http", "scheme": "bearer", "description": "A token of `interlock token make`."}
+        made["components"]["securitySchemes"] = {"bearer": scheme}
+        for path in made["paths"].values():
+            for operation in path.values():
+                operation.pop(KEYED, None)
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+def _schemas(model: type[BaseModel]) -> dict[str, Any]:
+    """A model and those in it, as components."""
+    whole = model.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    inner = whole.pop("$defs", {})
+    return {**inner, model.__name__: whole}

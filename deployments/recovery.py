@@ -41,7 +41,7 @@ async def recover(console: Console, rollout: str, *, as_json: bool, take_over: b
 async def _every(ports: Ports) -> tuple[list[Rollout], int]:
     ended: list[Rollout] = []
     code = 0
-    for stream in await ports.events.streams(stream_of("")):
+    for stream in await ports.events.unfinished():
         name = stream.removeprefix(stream_of(""))
         try:
             if not (await History(ports, name).load()).ended:

@@ -48,7 +48,7 @@ async def release(work: Work) -> Event:
 
 async def with_estimate(ports: Ports, plan: Plan) -> Plan:
     """The plan with the dark time of this service's last proven rollout as its estimate."""
-    last = proven(await ports.events.read(f"service-{plan.service}"))
+    last = proven(await ports.events.read_last(f"service-{plan.service}", 1))
     dark = dark_seconds(await ports.events.read(stream_of(last[-1].rollout))) if last else None
     if dark is None or not plan.starts:
         return plan

@@ -1,6 +1,6 @@
 """Leases: one rollout for a service and for every host it touches, at a time, with a fencing number on each host."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -8,11 +8,15 @@ from flows.history import stream_of
 from flows.ports import Hosts, Ports
 from state.errors import FencedOut, HostReverted, InterlockError, LeaseHeld, TakenOver, VersionConflict
 from state.events import LeaseTaken, RolloutRequested, RolloutResumed, decode, encode
-from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of
+from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of, whole
 from state.manifest.model import HostSpec
 from state.rollout import fold
+from state.store.port import RecordedEvent
 from tasks.mark import has_reverted, mark
 from tasks.timer import restored
+
+TAIL = 8
+"""Events of a lease's stream that are looked at first: mostly they suffice."""
 
 StillOurs = Callable[[], Awaitable[None]]
 """Raises TakenOver if a later session goes on with the rollout."""
@@ -106,18 +110,18 @@ async def renew(ports: Ports, requested: RolloutRequested, session: int) -> None
     still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     for stream in subjects(requested):
-        await _append(ports, requested, stream, until, again=True, fresh={}, still_ours=still_ours)
+        await _append(ports, requested, stream, until, True, {}, still_ours, numbered=False)
 
 
 async def refuse_held(ports: Ports, requested: RolloutRequested) -> None:
     """Raises LeaseHeld if another rollout has one of the subjects: what is there now may not stay."""
     for stream in subjects(requested):
-        lease_of(await ports.events.read(stream)).refuse_others(stream, requested.rollout, ports.now())
+        (await _standing(ports, stream)).refuse_others(stream, requested.rollout, ports.now())
 
 
 async def held_by(ports: Ports, requested: RolloutRequested) -> Lease:
     """The one of this rollout's leases that lasts longest; an empty one if it holds none."""
-    leases = [lease_of(await ports.events.read(stream)) for stream in subjects(requested)]
+    leases = [await _standing(ports, stream) for stream in subjects(requested)]
     own = [lease for lease in leases if lease.rollout == requested.rollout]
     return max(own, key=lambda lease: datetime.fromisoformat(lease.until), default=Lease())
 
@@ -136,8 +140,11 @@ async def _append(
     again: bool,
     fresh: dict[str, int],
     still_ours: StillOurs | None = None,
+    *,
+    numbered: bool = True,
 ) -> Lease:
-    """The lease as it is then; its version goes into `fresh` if this rollout did not have it before."""
+    """The lease as it is then, with `numbered` its number too; its version goes into `fresh` if this rollout did not
+    have it before."""
 
     def event(lease: Lease) -> SubjectLeased:
         lease.refuse_others(stream, requested.rollout, ports.now())
@@ -148,17 +155,17 @@ async def _append(
         return SubjectLeased(rollout=requested.rollout, holder=ports.holder, reason=requested.reason, until=until)
 
     try:
-        return await _appending(ports, stream, event, still_ours)
+        return await _appending(ports, stream, event, still_ours, numbered=numbered)
     except LeaseHeld:
         if not await _void(ports, stream):
             raise
-        return await _appending(ports, stream, event, still_ours)
+        return await _appending(ports, stream, event, still_ours, numbered=numbered)
 
 
 async def _void(ports: Ports, stream: str) -> bool:
     """Give back a lease whose rollout has ended, if that is what is there: an orchestrator that stood still while
     another brought its rollout to the end may have taken it after that, and died."""
-    lease = lease_of(await ports.events.read(stream))
+    lease = await _standing(ports, stream)
     history = await ports.events.read(stream_of(lease.rollout))
     ended = fold(map(decode, history))
     if not history or not ended.ended or (ended.concluded and ended.concluded.outcome == "stranded"):
@@ -186,18 +193,34 @@ async def _appending(
     stream: str,
     event: Callable[[Lease], SubjectLeased | SubjectReleased | None],
     still_ours: StillOurs | None = None,
+    *,
+    numbered: bool = False,
 ) -> Lease:
     """Append what `event` makes of the newest state; read again and decide anew when somebody else was first.
 
     `still_ours` is asked after the look and before the append: who goes on with the rollout later appends later."""
     while True:
-        history = await ports.events.read(stream)
-        decided = event(lease_of(history))
+        tail = await _tail(ports, stream, numbered=numbered)
+        lease = lease_of(tail)
+        decided = event(lease)
         if decided is None:
-            return lease_of(history)
+            return lease
         if still_ours is not None:
             await still_ours()
         try:
-            return lease_of((*history, *await ports.events.append(stream, len(history), [encode(decided)])))
+            return lease_of((*tail, *await ports.events.append(stream, lease.version, [encode(decided)])))
         except VersionConflict:
             continue
+
+
+async def _standing(ports: Ports, stream: str) -> Lease:
+    """Who has the lease until when; its number may be another."""
+    return lease_of(await _tail(ports, stream, numbered=False))
+
+
+async def _tail(ports: Ports, stream: str, *, numbered: bool) -> Sequence[RecordedEvent]:
+    """As much of the stream's end as says how the lease stands: thousands of rollouts may have had it before."""
+    count = TAIL
+    while not whole(tail := await ports.events.read_last(stream, count), numbered=numbered):
+        count *= 4
+    return tail

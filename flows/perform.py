@@ -55,7 +55,7 @@ async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "r
     host, gpu_host = hosts[revision.unit_host], hosts[revision.gpu_host] if revision.gpu_host else None
     engine = engine_for(revision.engine)
     observed = await observe(host, gpu_host, revision)
-    last = proven(await ports.events.read(f"service-{revision.service}"))
+    last = proven(await ports.events.read_last(f"service-{revision.service}", 1))
     installed = await _installed(host, engine, revision, observed)
     plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, port_of(revision))
     return (plan.model_copy(update={"steps": (), "changes": ()}) if purpose == "verify" else plan), observed

@@ -75,6 +75,24 @@ def lease_of(history: Sequence[RecordedEvent]) -> Lease:
     return lease
 
 
+def whole(tail: Sequence[RecordedEvent], *, numbered: bool = True) -> bool:
+    """Whether the end of a subject's stream gives the same lease as the whole stream.
+
+    Without `numbered` the fencing number may be another: who holds it since when is not asked for.
+    """
+    if not tail or tail[0].version == 1:
+        return True
+    holder: str | None = None
+    for event in map(decode, tail):
+        if isinstance(event, SubjectLeased):
+            if not numbered or holder not in (None, event.rollout):
+                return True
+            holder = event.rollout
+        elif isinstance(event, SubjectReleased) and event.rollout == holder:
+            holder = ""
+    return False
+
+
 def proven(history: Sequence[RecordedEvent]) -> tuple[RevisionProven, ...]:
     """The proven revisions of a service's stream, oldest first."""
     return tuple(event for event in map(decode, history) if isinstance(event, RevisionProven))

@@ -7,6 +7,7 @@ from state.canonical import sha256_hex
 from state.errors import NotFound, VersionConflict
 from state.store.chain import Sealed, seal, sealed_again
 from state.store.evidence import redacted
+from state.store.milestones import STREAMS, may_be_unfinished
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
 
 
@@ -36,12 +37,20 @@ class MemoryEventStore:
         positions = self._streams.get(stream, [])[max(0, after_version) :]
         return tuple(self._log[position - 1].recorded(position) for position in positions)
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        return await self.read(stream, len(self._streams.get(stream, [])) - count)
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         start = max(0, after_position)
         return tuple(e.recorded(p) for p, e in enumerate(self._log[start : start + limit], start + 1))
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         return tuple(name for name in self._streams if name.startswith(prefix))
+
+    async def unfinished(self) -> tuple[str, ...]:
+        begun = ((name, at) for name, at in self._streams.items() if name.startswith(STREAMS))
+        logs = ((name, [self._log[position - 1] for position in at]) for name, at in begun)
+        return tuple(name for name, log in logs if may_be_unfinished((e.type, e.data) for e in log))
 
     def _extend(self, sealed: Sequence[Sealed]) -> tuple[RecordedEvent, ...]:
         first = len(self._log) + 1

@@ -57,12 +57,23 @@ class EventStore(Protocol):
         """The stream's events in order, none if there is no such stream; raises HistoryCorrupt if a digest is off."""
         ...
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        """The newest `count` events of the stream, or all if there are no more, in order; raises as `read`."""
+        ...
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         """Events of all streams by position; an event that commits late is never skipped by a reader that goes on."""
         ...
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         """Names of the streams that begin with `prefix`, in order of their first event."""
+        ...
+
+    async def unfinished(self) -> tuple[str, ...]:
+        """The streams of rollouts that may have something left to do, oldest first, found without reading them all.
+
+        None of those is left out; a few more may be among them, so the fold of each has to say.
+        """
         ...
 
 

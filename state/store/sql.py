@@ -1,11 +1,11 @@
 """The stores over SQLAlchemy: SQLite and PostgreSQL."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, literal_column, select, type_coerce
+from sqlalchemy import Row, TextClause, bindparam, func, insert, select, text, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -16,12 +16,16 @@ from state.store.chain import Sealed, seal, sealed_again
 from state.store.database import Database
 from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
+from state.store.milestones import STREAMS, unfinished
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
 from state.store.single import insert_single
 from state.store.tables import events, evidence
 
 HEADS_KEPT = 1024
 """Of how many streams the last digest is remembered: those that are being written to."""
+
+LAST_CHARACTER = "\U0010ffff"
+"""Above every other, and in no name: it cannot be printed."""
 
 _HEAD = (
     select(events.c.version, events.c.digest)
@@ -38,12 +42,25 @@ STORED = select(*(type_coerce(c, NullType()).label(c.name) if c.name == "recorde
 _READ = STORED.where(events.c.stream == bindparam("stream"), events.c.version >= bindparam("from_version")).order_by(
     events.c.version
 )
+_READ_LAST = STORED.where(
+    events.c.stream == bindparam("stream"),
+    events.c.version
+    >= select(func.max(events.c.version)).where(events.c.stream == bindparam("stream")).scalar_subquery()
+    - bindparam("count"),
+).order_by(events.c.version)
 READ_ALL = STORED.where(events.c.position > bindparam("after")).order_by(events.c.position).limit(bindparam("at_most"))
-_STREAMS = (
-    select(events.c.stream)
-    .where(literal_column("version = 1"), func.substr(events.c.stream, 1, bindparam("length")) == bindparam("prefix"))
-    .order_by(events.c.position)
-)
+_BETWEEN = {
+    "sqlite": "stream >= :begin AND stream < :end",
+    "postgresql": "stream ~>=~ :begin AND stream ~<~ :end",  # by bytes, as its index is
+}
+_STREAMS = {
+    dialect: text(f"SELECT stream FROM events WHERE version = 1 AND {between} ORDER BY position")
+    for dialect, between in _BETWEEN.items()
+}
+_UNFINISHED = {
+    "sqlite": text(unfinished(_BETWEEN["sqlite"], "INDEXED BY {}".format)),
+    "postgresql": text(unfinished(_BETWEEN["postgresql"], lambda _: "")),
+}
 _EVIDENCE = select(evidence.c.bytes, evidence.c.size).where(evidence.c.digest == bindparam("digest"))
 # the same bytes may be stored by another process at the same instant: one of the two does nothing
 _INSERT_EVIDENCE = {
@@ -131,15 +148,28 @@ class SqlEventStore:
         self._remember(read)
         return read
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(_READ_LAST, {"stream": stream, "count": count})).all()
+        read = _decode_from(stream, rows, max(0, rows[-1].version - count) if rows else 0)
+        self._remember(read)
+        return read
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         async with self._database.reading() as connection:
             rows = (await connection.execute(READ_ALL, {"after": after_position, "at_most": limit})).all()
         return tuple(decode(row) for row in rows)
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
+        return await self._named(_STREAMS, prefix)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        return await self._named(_UNFINISHED, STREAMS)
+
+    async def _named(self, statements: Mapping[str, TextClause], prefix: str) -> tuple[str, ...]:
         async with self._database.reading() as connection:
-            found = await connection.execute(_STREAMS, {"prefix": prefix, "length": len(prefix)})
-            return tuple(found.scalars())
+            bounds = {"begin": prefix, "end": prefix + LAST_CHARACTER}
+            return tuple((await connection.execute(statements[connection.dialect.name], bounds)).scalars())
 
     async def _version(self, stream: str) -> int:
         async with self._database.reading() as connection:

@@ -23,8 +23,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from state.store.chain import utc_text
+from state.store.milestones import MILESTONE
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Every schema revision in order; the last is the one this program works with."""
 
 VERSION_TABLE = "interlock_version"
@@ -47,6 +48,7 @@ POSITION = BigInteger().with_variant(Integer, "sqlite")
 """SQLite gives rising numbers by itself to a column declared INTEGER PRIMARY KEY, and to no other."""
 
 ONLY_FIRST = text("version = 1")
+ONLY_MILESTONES = text(MILESTONE)
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -86,7 +88,22 @@ events = Table(
     Column("recorded_at", UtcTime, nullable=False),
     Column("digest", String(64), nullable=False),
     UniqueConstraint("stream", "version"),
-    Index("ix_events_first", "position", sqlite_where=ONLY_FIRST, postgresql_where=ONLY_FIRST),
+    Index(
+        "ix_events_first_stream",
+        "stream",
+        "position",
+        postgresql_ops={"stream": "text_pattern_ops"},
+        sqlite_where=ONLY_FIRST,
+        postgresql_where=ONLY_FIRST,
+    ),
+    Index(
+        "ix_events_milestones",
+        "stream",
+        "version",
+        "type",
+        sqlite_where=ONLY_MILESTONES,
+        postgresql_where=ONLY_MILESTONES,
+    ),
     sqlite_autoincrement=True,
 )
 """`data` and `metadata` are canonical JSON as text: `jsonb` would rewrite numbers and refuse what JSON allows."""
@@ -147,6 +164,7 @@ rollouts = Table(
     Column("concluded_at", UtcTime),
     Column("quarantined", Text),
     Index("ix_rollouts_service_requested_at", "service", "requested_at"),
+    Index("ix_rollouts_requested_at", "requested_at"),
 )
 """Each rollout as a line. `state` is `requested`, `planned`, `running`, `holding` (it asks a person), or the ending;
 `summary` is the question, then the ending's sentence; `error` is the first failure;

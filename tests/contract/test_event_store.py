@@ -138,3 +138,54 @@ async def test_what_a_reader_does_to_its_copy_stays_with_it(event_store: EventSt
     mine.data["number"] = 7
     (again,) = await event_store.read("a")
     assert again == replace(mine, data={"number": 1})
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+async def test_the_newest_events_are_read_from_the_end(event_store: EventStore, count: int) -> None:
+    appended = await event_store.append("a", 0, made(3))
+    await event_store.append("b", 0, made(5))
+    assert await event_store.read_last("a", count) == appended[-count:]
+    assert await event_store.read_last("nobody", count) == ()
+
+
+async def test_what_was_read_from_the_end_can_be_appended_to(event_store: EventStore) -> None:
+    await event_store.append("a", 0, made(3))
+    (last,) = await event_store.read_last("a", 1)
+    (next_,) = await event_store.append("a", last.version, made(1))
+    check_chain([next_], last.digest, last.version)
+    assert len(await event_store.read("a")) == 4
+
+
+LEASE = {"action": "lease:0", "attempt": 1}
+STANDINGS = {
+    "begun": ((), True),
+    "concluded-without-a-lease": ((("rollout-concluded", {}),), False),
+    "concluded-with-a-lease-that-was-asked-for": (
+        (("action-started", LEASE), ("rollout-concluded", {})),
+        True,
+    ),
+    "concluded-and-given-back": (
+        (("action-started", LEASE), ("rollout-concluded", {}), ("lease-released", {})),
+        False,
+    ),
+    "given-back-and-a-device-cleared": (
+        (("action-started", LEASE), ("rollout-concluded", {}), ("lease-released", {}), ("device-cleared", {})),
+        False,
+    ),
+    "gone-on-with-after-its-end": ((("rollout-concluded", {}), ("rollout-resumed", {})), True),
+    "ended-after-that": (
+        (("rollout-concluded", {}), ("rollout-resumed", {}), ("rollout-concluded", {})),
+        False,
+    ),
+}
+
+
+async def test_what_may_be_unfinished_is_named_in_order_and_what_has_ended_is_not(event_store: EventStore) -> None:
+    for name, (rest, _) in STANDINGS.items():
+        await event_store.append(f"rollout-{name}", 0, made(1, "rollout-requested"))
+        for type_, data in rest:
+            version = len(await event_store.read(f"rollout-{name}"))
+            await event_store.append(f"rollout-{name}", version, [NewEvent(type_, 1, data)])
+    await event_store.append("host-a", 0, made(2))
+    open_ = tuple(f"rollout-{name}" for name, (_, unfinished) in STANDINGS.items() if unfinished)
+    assert await event_store.unfinished() == open_

@@ -250,11 +250,17 @@ class Meddled:
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
         return await self.inner.read(stream, after_version)
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        return await self.inner.read_last(stream, count)
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         return await self.inner.read_all(after_position, limit)
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         return await self.inner.streams(prefix)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        return await self.inner.unfinished()
 
 
 def meddled(stage: Rehearsal, at: Callable[[NewEvent], bool], meddle: Callable[[], Awaitable[object]]) -> Ports:

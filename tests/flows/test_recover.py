@@ -39,11 +39,18 @@ class Pausable:
         await self._pause()
         return await self.inner.read(stream, after_version)
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        await self._pause()
+        return await self.inner.read_last(stream, count)
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         return await self.inner.read_all(after_position, limit)
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         return await self.inner.streams(prefix)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        return await self.inner.unfinished()
 
     async def _pause(self) -> None:
         if self.appended >= self.at and not self.going.is_set():

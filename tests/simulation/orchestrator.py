@@ -174,6 +174,10 @@ class Store:
         await reachable(self._who)
         return await self._inner.read(stream, after_version)
 
+    async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
+        await reachable(self._who)
+        return await self._inner.read_last(stream, count)
+
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
         await reachable(self._who)
         return await self._inner.read_all(after_position, limit)
@@ -181,6 +185,10 @@ class Store:
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
         await reachable(self._who)
         return await self._inner.streams(prefix)
+
+    async def unfinished(self) -> tuple[str, ...]:
+        await reachable(self._who)
+        return await self._inner.unfinished()
 
 
 class Evidence:

@@ -1,6 +1,7 @@
 """The command line: parse, call one function, print, and end with the exit code that the error's type says."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -224,6 +225,23 @@ def demo(
     from deployments import demo as demonstration
 
     run(demonstration.demo(console(), as_json=as_json, bare=bare, keep=keep))
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address that the HTTP API listens at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The HTTP API's port.", min=0, max=65535)] = 4280,
+    manifests: Annotated[
+        Path | None, typer.Option("--manifests", help="The folder of named revisions; see INTERLOCK_MANIFESTS.")
+    ] = None,
+    prefect_port: Annotated[
+        int, typer.Option("--prefect-port", help="The port of Prefect's pages; always on loopback.", min=0, max=65535)
+    ] = 4200,
+) -> None:
+    """Run the resident runner, the HTTP API, and Prefect with its pages and schedules."""
+    from deployments.serve import command
+
+    raise typer.Exit(command.serve(command.Options(host, port, prefect_port), manifests))
 
 
 @gpu.command()

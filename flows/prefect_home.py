@@ -8,6 +8,7 @@ import sys
 from asyncio.subprocess import DEVNULL, STDOUT, Process
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_delay, wait_fixed
@@ -27,6 +28,8 @@ sys.argv[0] = "prefect"
 runpy.run_module("prefect", run_name="__main__")
 """
 DRAIN_S = 5.0
+LONGEST_LOG = 8 << 20
+"""Bytes of the server's log, of which one older file is kept."""
 
 
 def environment(home: Path, port: int) -> dict[str, str]:
@@ -50,6 +53,7 @@ def environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_LOGGING_LEVEL": "WARNING",
         "PREFECT_LOGGING_TO_API_ENABLED": "false",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # it keeps all of them for ever otherwise
         "PREFECT_CLIENT_MAX_RETRIES": "2",  # the default is a minute of waiting for a server that is gone
     }
 
@@ -57,10 +61,11 @@ def environment(home: Path, port: int) -> dict[str, str]:
 class PrefectHome:
     """The server as a child process. A server that the environment names already (PREFECT_API_URL) is used instead."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, port: int = 0) -> None:
+        """`port` 0 is any that is free."""
         self.home = home
         self.given = os.environ.get("PREFECT_API_URL", "")
-        self.port = 0 if self.given else _free_port()
+        self.port = 0 if self.given else port or _free_port()
         self._process: Process | None = None
 
     @property
@@ -80,7 +85,7 @@ class PrefectHome:
         settings = environment(self.home, self.port)
         # this process tells its own story: Prefect's words on failed tasks would only repeat it
         os.environ.update(settings | {"PREFECT_LOGGING_LEVEL": "CRITICAL"})
-        with (self.home / "server.log").open("ab") as log:
+        with _log(self.home / "server.log") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _SERVER, str(os.getpid()),
                 "server", "start", "--host", "127.0.0.1", "--port", str(self.port),
@@ -97,6 +102,11 @@ class PrefectHome:
                 return bool(await patience(self._up, client))
             except RetryError:
                 return False
+
+    async def ended(self) -> int:
+        """Wait until the server that was started here has ended; its exit status, negative for a signal."""
+        assert self._process is not None  # asked after `start`
+        return await self._process.wait()
 
     async def _up(self, client: httpx.AsyncClient) -> bool | None:
         """True or False once it is known, None while it may still come."""
@@ -137,6 +147,13 @@ async def _events_sent(timeout_s: float) -> None:
             while True:
                 worker._queue.get_nowait()
         worker._queue.put_nowait(None)
+
+
+def _log(path: Path) -> BinaryIO:
+    """Appends; what was written before goes aside once it is long."""
+    if path.exists() and path.stat().st_size > LONGEST_LOG:
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("ab")
 
 
 def _free_port() -> int:

@@ -30,6 +30,9 @@ class Settings(BaseSettings):
     ssh_config: str | None = None
     lease_s: float = Field(300.0, ge=1, le=86_400, allow_inf_nan=False)
     generation_s: float = Field(30.0, ge=1, le=3_600, allow_inf_nan=False)
+    manifests: Path | None = None
+    recover_every_s: float = Field(60.0, ge=1, le=86_400, allow_inf_nan=False)
+    stop_grace_s: float = Field(30.0, ge=0, le=86_400, allow_inf_nan=False)
 
     def __init__(self, **given: Any) -> None:
         """Raises UsageInvalid that names the variable."""
@@ -43,6 +46,11 @@ class Settings(BaseSettings):
     @property
     def store_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data_dir / 'interlock.db'}"
+
+    @property
+    def manifest_folder(self) -> Path:
+        """Where `interlock serve` finds manifests."""
+        return self.manifests or self.data_dir / "manifests"
 
     @property
     def holder(self) -> str:

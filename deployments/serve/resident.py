@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from deployments.serve.marks import Marks
-from flows.history import History
+from flows.history import History, stream_of
 from flows.ports import Ports, Watch
 from flows.recovery import unfinished_rollouts
 from flows.retrying import retrying
 from flows.session import cancel, go_on, refuse_driven, requested_history, resumed_history
-from state.errors import InterlockError, LeaseHeld, NotFound, Refused, StoreUnavailable
+from state.errors import InterlockError, LeaseHeld, NotFound, Refused, StoreUnavailable, VersionConflict
 from state.events import RolloutRequested
 from state.rollout import Rollout
 
@@ -72,6 +72,8 @@ class Resident:
         Raises LeaseHeld while another rollout of the service is driven here, Refused while this is stopping,
         VersionConflict if there is a stream for that rollout already, StoreUnavailable.
         """
+        if requested.rollout in (*self._runs, *self._services.values()):
+            raise VersionConflict(stream_of(requested.rollout), 0, 1)
         self._admit(requested)
         try:
             history = await requested_history(self._ports_for(requested.rollout), requested)
@@ -145,6 +147,11 @@ class Resident:
             await asyncio.wait([run.task])
         return await History(self._ports, rollout).load()
 
+    async def free(self, service: str) -> None:
+        """Wait until no rollout of the service is driven here."""
+        while (run := self._runs.get(self._services.get(service, ""))) is not None:
+            await asyncio.wait([run.task])
+
     async def stop(self, grace_s: float) -> None:
         """Take no new ones; give those under way `grace_s` seconds to end, then turn them back, each to a safe end."""
         self._closing = True
@@ -194,8 +201,6 @@ class Resident:
         driven = _driven(drive or self._drive, history)
         task = asyncio.get_running_loop().create_task(driven, name=f"rollout {rollout}", context=context)
         self._runs[rollout] = Run(history, requested, task)
-        told = {"rollout": rollout, "service": requested.service, "purpose": requested.purpose}
-        log.info("started: %s", requested.reason, extra=told)
         task.add_done_callback(lambda done: self._forget(rollout, requested.service, done))
 
     def _forget(self, rollout: str, service: str, task: "asyncio.Task[Rollout]") -> None:
@@ -220,7 +225,7 @@ async def _driven(drive: Drive, history: History) -> Rollout:
 
 
 def _turn_back(run: Run, actor: str) -> None:
-    if not run.task.cancelling():
+    if not run.history.canceller:  # not again: the first one is on its way to a safe end
         run.history.canceller = actor
         run.task.cancel()
 

@@ -134,6 +134,9 @@ class ScheduleSpec(Value):
 
     cron: CronLine = Field(description='five cron fields in quotes, such as "0 7 * * 1-5"')
     revision: Name = Field(description="the name of a manifest beside this one, without .yaml")
+    timezone: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$")] = Field(
+        "UTC", description="a time zone such as Europe/Berlin"
+    )
 
 
 class Manifest(Value):

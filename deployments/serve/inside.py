@@ -1,0 +1,109 @@
+"""Driving rollouts inside Prefect's flow runs, in this process. Importing this imports Prefect."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import httpx
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
+from prefect.states import Cancelled, Completed, Failed
+
+from deployments.serve.artifacts import Shown
+from deployments.serve.notes import Notebook
+from flows.history import History
+from flows.prefect_skin import prefect_skin, shown_as_done
+from flows.retrying import retrying
+from flows.session import go_on, unfinished
+from state.rollout import Rollout
+
+SHOW_S = 5.0
+"""Seconds that a flow run waits at its end for what is still to be shown."""
+
+WENT_WRONG = (PrefectException, httpx.HTTPError, RuntimeError)
+"""How Prefect's client fails when its server does; none of it is the rollout's own failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Drives in a flow run, and without one where Prefect fails. `evidence_url` is what a digest is appended to,
+    `flow_runs` are the rollouts that are being driven, by flow run."""
+
+    notebook: Notebook
+    evidence_url: str
+    flow_runs: dict[UUID, str] = field(default_factory=dict)
+
+    async def in_own_flow_run(self, history: History) -> Rollout:
+        """In a flow run made for this rollout."""
+        requested = history.rollout.requested
+        assert requested is not None  # every stream begins with it
+
+        @flow(
+            name=requested.purpose,
+            flow_run_name=f"{requested.service} {requested.rollout}",
+            persist_result=False,
+            log_prints=False,
+            validate_parameters=False,
+        )
+        async def driven(service: str, revision: str, rollout: str, reason: str) -> State[str]:
+            if history.rollout.done:
+                await shown_as_done(history)
+            return state_of(await self.in_this_flow_run(history))
+
+        named = {"service": requested.service, "revision": requested.revision.short, "rollout": requested.rollout}
+        with suppress(*WENT_WRONG):
+            await driven(**named, reason=requested.reason, return_state=True)
+        return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
+
+    async def in_this_flow_run(self, history: History) -> Rollout:
+        """In the flow run whose context this is called in; a cancellation is a safe end, and is not raised."""
+        notes = self.notebook.notes(history.rollout_id)
+        requested = history.rollout.requested
+        notes.service = requested.service if requested else ""
+        self._note_flow_run(history.rollout_id)
+        showing = asyncio.create_task(Shown(notes, history.recorded, self.evidence_url).for_ever())
+        try:
+            ended = await _driven(history)
+            await notes.told(SHOW_S)
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing])
+            self._forget_flow_run(history.rollout_id)
+        return ended
+
+    def _note_flow_run(self, rollout: str) -> None:
+        context = FlowRunContext.get()
+        if context is not None and context.flow_run is not None:
+            self.flow_runs[context.flow_run.id] = rollout
+
+    def _forget_flow_run(self, rollout: str) -> None:
+        for flow_run in [run for run, driven in self.flow_runs.items() if driven == rollout]:
+            del self.flow_runs[flow_run]
+
+
+async def _driven(history: History) -> Rollout:
+    try:
+        with suppress(*WENT_WRONG):
+            await go_on(history, prefect_skin)
+        return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        return history.rollout
+
+
+def state_of(ended: Rollout) -> State[str]:
+    """Completed, Failed or Cancelled, with the sentence of the rollout's end; its data is the rollout's id. A state, so
+    that no traceback is shown for it."""
+    concluded, requested = ended.concluded, ended.requested
+    name = requested.rollout if requested else ""
+    if concluded is None:
+        return Failed(message="it has not ended; `recover` goes on with it", data=name)
+    if ended.cancelled:
+        return Cancelled(message=f"{concluded.outcome}: {concluded.summary}", data=name)
+    made = Failed if concluded.exit_code else Completed
+    return made(name=concluded.outcome, message=concluded.summary, data=name)

@@ -26,7 +26,7 @@ class LivePage:
         self._action = ""
 
     def watch(self) -> Watch:
-        return Watch(recorded=self._recorded, progress=self._progress)
+        return Watch(recorded=self._recorded, progress=self._progress, said=self._said)
 
     def _recorded(self, rollout: Rollout, recorded: RecordedEvent) -> None:
         self._begun = self._begun or recorded.recorded_at
@@ -49,6 +49,9 @@ class LivePage:
             show_verdicts(self._console, event.verdicts, f"Claims: {side}")
         if isinstance(event, HoldOpened) and rollout.requested:
             show_hold(self._console, event, rollout.requested.rollout)
+
+    def _said(self, sentence: str) -> None:
+        self._console.print(sentence, style="yellow", highlight=False, soft_wrap=True)
 
     def _progress(self, stage: str, seconds: float) -> None:
         self._move(f"{self._action}: {stage} ({seconds:.1f} s)")

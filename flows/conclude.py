@@ -6,10 +6,11 @@ from contextlib import suppress
 from flows.history import stream_of
 from flows.lease import release as release_leases
 from flows.ports import Ports
+from flows.spooled import say
 from flows.work import Work
 from state.claims import Verdict
-from state.errors import InterlockError, VersionConflict
-from state.events import Ending, ErrorFacts, Event, LeaseReleased, RolloutConcluded, encode
+from state.errors import InterlockError
+from state.events import Ending, ErrorFacts, Event, LeaseReleased, RolloutConcluded
 from state.hold import told, undecided
 from state.leases import RevisionProven, proven
 from state.next_action import begun_steps, with_trouble
@@ -145,17 +146,8 @@ async def _take_down_guards(work: Work) -> None:
 
 async def _record_proven(work: Work) -> None:
     """Once for each rollout, however often it is tried."""
-    stream, rollout = f"service-{work.requested.service}", work.requested.rollout
-    while True:
-        history = await work.ports.events.read(stream)
-        if any(event.rollout == rollout for event in proven(history)):
-            return
-        event = RevisionProven(rollout=rollout, revision=work.revision)
-        try:
-            await work.ports.events.append(stream, len(history), [encode(event)])
-        except VersionConflict:
-            continue
-        return
+    event = RevisionProven(rollout=work.requested.rollout, revision=work.revision)
+    await say(work.ports, f"service-{work.requested.service}", event)
 
 
 async def _forget(work: Work) -> None:

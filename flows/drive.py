@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from flows.history import History
+from flows.spooled import refuse_unrecorded
 from state.action import Action
-from state.errors import InterlockError, UnbindStuck, VersionConflict
+from state.errors import InterlockError, StoreUnavailable, UnbindStuck, VersionConflict
 from state.events import ActionFailed, ActionStarted, DeviceQuarantined, ErrorFacts, Event
-from state.next_action import next_action
+from state.next_action import begun_steps, next_action
 from state.redaction import redact
 from state.rollout import Rollout
 
@@ -49,10 +50,14 @@ async def attempt(history: History, perform: Perform, action: Action) -> ErrorFa
 
 async def _attempted(history: History, perform: Perform, action: Action) -> ErrorFacts | None:
     number = history.rollout.attempts.get(action.key, 0) + 1
+    before = history.rollout
     rollout = await history.record(ActionStarted(action=action.key, attempt=number))
     try:
+        refuse_unrecorded(history, action, before)
         fact = await perform(action, number, rollout)
     except InterlockError as error:
+        if isinstance(error, StoreUnavailable) and action.kind == "lease" and begun_steps(before):
+            raise  # that the lease cannot be had now says nothing of the way back: a later session takes it
         failed = ErrorFacts.of(error)
         kept_out = quarantined(error, action.key, number)
         await history.record(*kept_out, ActionFailed(action=action.key, attempt=number, error=failed))

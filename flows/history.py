@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flows.ports import Ports
+from flows.uncut import uncut
 from state.errors import NotFound, UsageInvalid, VersionConflict
 from state.events import Event, HoldAnswered, decode, encode
 from state.rollout import Rollout, evolve, fold
@@ -57,8 +58,11 @@ class History:
         return recorded
 
     async def record(self, *events: Event) -> Rollout:
-        """Append durably, all or none, then tell the watch. Raises VersionConflict, StoreUnavailable."""
-        stored = await self.ports.events.append(self.stream, self.version, list(map(encode, events)))
+        """Append durably, all or none, then tell the watch. Raises VersionConflict, StoreUnavailable.
+
+        A cancellation waits for the append: what may be stored or not, nobody could go on from.
+        """
+        stored = await uncut(self.ports.events.append(self.stream, self.version, list(map(encode, events))))
         return self._take_in(stored)
 
     async def take_in_answer(self) -> Rollout:

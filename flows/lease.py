@@ -6,6 +6,7 @@ from functools import partial
 
 from flows.history import stream_of
 from flows.ports import Hosts, Ports
+from flows.spooled import say
 from state.errors import FencedOut, HostReverted, InterlockError, LeaseHeld, TakenOver, VersionConflict
 from state.events import LeaseTaken, RolloutRequested, RolloutResumed, decode, encode
 from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of, whole
@@ -127,9 +128,9 @@ async def held_by(ports: Ports, requested: RolloutRequested) -> Lease:
 
 
 async def release(ports: Ports, requested: RolloutRequested) -> None:
-    """Give every lease back that is still this rollout's."""
+    """Give every lease back that is still this rollout's, now or when the store is back."""
     for stream in subjects(requested):
-        await _appending(ports, stream, lambda lease: _released(lease, requested.rollout))
+        await say(ports, stream, SubjectReleased(rollout=requested.rollout))
 
 
 async def _append(

@@ -2,10 +2,12 @@
 
 from flows.history import History, stream_of
 from flows.ports import Ports
+from flows.spooled import flush_left
 
 
 async def unfinished_rollouts(ports: Ports) -> tuple[str, ...]:
-    """The ids of all rollouts with something left to do, oldest first, whoever drives them. Raises StoreUnavailable,
-    HistoryCorrupt."""
+    """The ids of all rollouts with something left to do, oldest first, whoever drives them; what this machine has
+    spooled comes into the store first. Raises StoreUnavailable, HistoryCorrupt."""
+    await flush_left(ports)
     names = [stream.removeprefix(stream_of("")) for stream in await ports.events.unfinished()]
     return tuple([name for name in names if not (await History(ports, name).load()).ended])

@@ -12,6 +12,7 @@ from flows.keepalive import kept_alive
 from flows.perform import performer
 from flows.ports import Ports, opened
 from flows.retrying import retrying
+from flows.spooled import flush_one, flushed_at_the_end, is_driven_here, let_go_at_the_end, spooling
 from flows.uncut import in_spite_of_cancellation
 from flows.unrecorded import told_where_it_broke_off
 from state.errors import LeaseHeld, TakenOver, VersionConflict
@@ -56,8 +57,11 @@ async def resume(ports: Ports, rollout_id: str, skin: Skin = retrying) -> Rollou
 async def resumed_history(ports: Ports, rollout_id: str) -> History:
     """The stream of a rollout that another orchestrator left, a new session of it begun.
 
-    Raises NotFound, HistoryCorrupt; TakenOver if somebody else was first.
+    What this machine still has spooled of it comes into the store first. Raises NotFound, HistoryCorrupt; TakenOver if
+    somebody else was first.
     """
+    with suppress(TakenOver):  # what is spooled is kept, and the store's history is what is gone on with
+        await flush_one(ports, rollout_id)
     history = History(ports, rollout_id)
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
@@ -81,11 +85,15 @@ async def refuse_driven(ports: Ports, rollout_id: str) -> None:
     """Raises LeaseHeld while the rollout's orchestrator may be alive: until its leases are over.
 
     Before it has any, and for a verification that takes none: until nothing was recorded for as long as a lease lasts.
+    A process of this machine that spools its facts is alive whatever its leases say: it could not renew them.
     """
     recorded = await History(ports, rollout_id).recorded()
     rollout = fold(map(decode, recorded))
     if rollout.ended or rollout.requested is None:
         return
+    if is_driven_here(ports, rollout_id):
+        at_least = f"{ports.now().isoformat(timespec='seconds')}, at least"
+        raise LeaseHeld(f"Rollout {rollout_id}", _driver(recorded), rollout.requested.reason, at_least)
     held = await lease.held_by(ports, rollout.requested)
     taken = not rollout.session or f"lease:{rollout.session}" in rollout.done
     leased = datetime.fromisoformat(held.until) if held.rollout else None
@@ -118,8 +126,11 @@ async def go_on(history: History, skin: Skin, *, until: Until = never) -> Rollou
 
     Raises TakenOver; if the store is lost RolloutUnrecorded, or Refused before a host may have been changed.
     """
-    with told_where_it_broke_off(history):
-        return await _gone_on(history, skin, until)
+    spooling(history)
+    with told_where_it_broke_off(history), let_go_at_the_end(history):
+        rollout = await _gone_on(history, skin, until)
+        await flushed_at_the_end(history)
+        return rollout
 
 
 async def _gone_on(history: History, skin: Skin, until: Until) -> Rollout:

@@ -1,12 +1,15 @@
 """Wiring: settings to ports. The one place where adapters are chosen."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from flows.ports import Ports, Watch, utc_now
 from flows.settings import Settings
+from flows.spooled import flush_left, tell_left
+from state.errors import StoreUnavailable
 from state.manifest.model import HostSpec
 from state.store.connect import Stores, open_stores
+from state.store.spool_file import SpoolFolder
 from tasks.hosts.port import Host
 from tasks.hosts.ssh import SshHost
 from tasks.hosts.ssh_options import Login
@@ -35,11 +38,24 @@ def ports_of(settings: Settings, stores: Stores, watch: Watch | None = None) -> 
         watch=watch or Watch(),
         lease_s=settings.lease_s,
         generation_s=settings.generation_s,
+        spools=spools_of(settings),
     )
+
+
+def spools_of(settings: Settings) -> SpoolFolder:
+    return SpoolFolder(settings.data_dir / "spool")
 
 
 @asynccontextmanager
 async def wired(settings: Settings, watch: Watch | None = None) -> AsyncIterator[tuple[Ports, Stores]]:
-    """Ports on the configured store. Raises StoreUnavailable, StoreOutdated."""
-    async with open_stores(settings.store_url, utc_now) as stores:
-        yield ports_of(settings, stores, watch), stores
+    """Ports on the configured store, which has what this machine had spooled by then. Raises StoreUnavailable,
+    StoreOutdated."""
+    async with AsyncExitStack() as stack:
+        try:
+            stores = await stack.enter_async_context(open_stores(settings.store_url, utc_now))
+        except StoreUnavailable:
+            tell_left(spools_of(settings), watch or Watch())
+            raise
+        ports = ports_of(settings, stores, watch)
+        await flush_left(ports)
+        yield ports, stores

@@ -35,6 +35,7 @@ class InterlockError(Exception):
     ├── TakenOver               another orchestrator goes on with the rollout       exit 1
     ├── HistoryCorrupt          a digest does not match what is stored              exit 1
     │   └── EvidenceCorrupt     the same of raw evidence
+    ├── SpoolDamaged            a spool on this machine is not what was written     exit 1
     ├── NotFound                no such rollout, service, evidence or stream        exit 2
     ├── NoneProven              there is no proven revision that could be gone back to   exit 2
     └── Stranded                neither revision could be proven; a person is needed   exit 4
@@ -220,19 +221,15 @@ class EngineFailed(InterlockError):
 
 class HostReverted(InterlockError):
     def __init__(self, host: str) -> None:
-        super().__init__(
-            f"{host} has restored the old state by its own timer",
-            hint="the orchestrator was away for longer than `policy.timer`",
-        )
+        hint = "the orchestrator was away for longer than `policy.timer`"
+        super().__init__(f"{host} has restored the old state by its own timer", hint=hint)
         self.host = host
 
 
 class FencedOut(InterlockError):
     def __init__(self, host: str, ours: int, theirs: str) -> None:
-        super().__init__(
-            f"{host} refused fencing number {ours}; it carries {theirs or 'none'}",
-            hint="another rollout has taken the host since; see `interlock history`",
-        )
+        hint = "another rollout has taken the host since; see `interlock history`"
+        super().__init__(f"{host} refused fencing number {ours}; it carries {theirs or 'none'}", hint=hint)
         self.host, self.ours, self.theirs = host, ours, theirs
 
 
@@ -253,14 +250,14 @@ class VersionConflict(InterlockError):
 
 
 class TakenOver(InterlockError):
-    """This orchestrator was away for longer than its lease; it stopped before its next step, having lost nothing."""
+    """This orchestrator was away for longer than its lease; it stopped before its next step, having lost nothing:
+    what it could not store before the other wrote to the stream is in the file `kept`, if it names one."""
 
-    def __init__(self, rollout: str) -> None:
-        super().__init__(
-            f"Another orchestrator goes on with rollout {rollout}; this one has stopped",
-            hint=f"`interlock show {rollout}` tells how far it is",
-        )
-        self.rollout = rollout
+    def __init__(self, rollout: str, kept: str = "") -> None:
+        spooled = f"; what it did while the event store was away is in {kept}" if kept else ""
+        sentence = f"Another orchestrator goes on with rollout {rollout}; this one has stopped{spooled}"
+        super().__init__(sentence, hint=f"`interlock show {rollout}` tells how far it is")
+        self.rollout, self.kept = rollout, kept
 
 
 class HistoryCorrupt(InterlockError):
@@ -277,6 +274,13 @@ class EvidenceCorrupt(HistoryCorrupt):
         sentence = f"Evidence {digest[:12]} is not what was recorded: {detail}"
         InterlockError.__init__(self, sentence, hint="restore the database from its backup")
         self.stream, self.version, self.digest, self.detail = "evidence", 0, digest, detail
+
+
+class SpoolDamaged(InterlockError):
+    def __init__(self, place: str, line: int, detail: str) -> None:
+        hint = "nothing of it was stored; `interlock recover` goes on from what the store has"
+        super().__init__(f"Line {line} of {place} is not what was spooled: {detail}", hint=hint)
+        self.place, self.line, self.detail = place, line, detail
 
 
 class Stranded(InterlockError):

@@ -8,7 +8,7 @@ from state.errors import HistoryCorrupt, LeaseHeld
 from state.events import Event
 from state.model import Value
 from state.revision import Revision
-from state.store.port import RecordedEvent
+from state.store.port import NewEvent, RecordedEvent
 
 
 class SubjectLeased(Event):
@@ -96,6 +96,24 @@ def whole(tail: Sequence[RecordedEvent], *, numbered: bool = True) -> bool:
 def proven(history: Sequence[RecordedEvent]) -> tuple[RevisionProven, ...]:
     """The proven revisions of a service's stream, oldest first."""
     return tuple(event for event in map(decode, history) if isinstance(event, RevisionProven))
+
+
+def tells(tail: Sequence[RecordedEvent], event: NewEvent) -> bool:
+    """Whether the end of a stream tells as much as the whole of it about whether `event` is due there."""
+    if event.type == SubjectReleased.wire:
+        return whole(tail, numbered=False)
+    return not tail or tail[0].version == 1 or not due(tail, event)
+
+
+def due(history: Sequence[RecordedEvent], event: NewEvent) -> bool:
+    """Whether an event is still to be said in its stream: a release while the rollout holds the lease, that a revision
+    was proven once for its rollout. Raises ValueError for any other event."""
+    rollout = event.data["rollout"]
+    if event.type == SubjectReleased.wire:
+        return bool(lease_of(history).rollout == rollout)
+    if event.type == RevisionProven.wire:
+        return all(one.rollout != rollout for one in proven(history))
+    raise ValueError(f"nothing says whether {event.type} is due")
 
 
 def decode(recorded: RecordedEvent) -> Event:

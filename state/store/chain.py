@@ -76,16 +76,18 @@ def utc_text(moment: datetime) -> str:
 def seal(
     stream: str, version: int, previous: str, events: Iterable[NewEvent], recorded_at: datetime
 ) -> tuple[Sealed, ...]:
-    """`events` chained onto the stream's head (`version`, `previous`).
+    """`events` chained onto the stream's head (`version`, `previous`); one that says when it happened keeps that time.
 
     Raises ValueError for a name that is empty or unprintable, for NaN, infinities and lone surrogates, TypeError for
     what JSON cannot hold.
     """
     check_name(stream)
-    written, moment, sealed = utc_text(recorded_at), recorded_at.astimezone(UTC), []
+    sealed = []
     for event in events:
         check_name(event.type)
         version += 1
+        moment = event.happened_at or recorded_at
+        written, moment = utc_text(moment), moment.astimezone(UTC)
         data, metadata = canonical_json(event.data).decode(), canonical_json(event.metadata).decode()
         previous = digest_of_texts(previous, stream, version, event.type, event.schema_version, data, metadata, written)
         sealed.append(Sealed(stream, version, event.type, event.schema_version, data, metadata, moment, previous))

@@ -11,12 +11,16 @@ GENESIS = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event about to be appended. `data` and `metadata` are JSON objects; `type` is the event's wire name."""
+    """An event about to be appended. `data` and `metadata` are JSON objects; `type` is the event's wire name.
+
+    `happened_at` is an aware time, for an event that is stored later than it was recorded; else the store's clock says.
+    """
 
     type: str
     schema_version: int
     data: Mapping[str, Any]
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    happened_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +99,48 @@ class EvidenceStore(Protocol):
 
     async def get(self, digest: str) -> bytes:
         """The bytes; raises NotFound, or HistoryCorrupt if they do not match their digest."""
+        ...
+
+
+class SpoolFile(Protocol):
+    """Where one rollout's facts are kept on this machine while the event store is away. At most one process holds it,
+    until it lets go of it or ends."""
+
+    @property
+    def place(self) -> str:
+        """Where a person finds it."""
+        ...
+
+    def hold(self) -> bool:
+        """Whether this process has it to itself now; False while another one does, and if there is none."""
+        ...
+
+    async def append(self, line: bytes) -> None:
+        """Durable once it returns; creates and holds it. Raises StoreUnavailable, and leaves no part of the line."""
+        ...
+
+    def read(self) -> bytes:
+        """All of it; nothing if there is none."""
+        ...
+
+    def remove(self) -> None: ...
+
+    def set_aside(self) -> str:
+        """Keep it under another name, which is returned, and which nobody appends to or flushes any more."""
+        ...
+
+    def let_go(self) -> None: ...
+
+
+class Spools(Protocol):
+    """The spools of this machine."""
+
+    def of(self, rollout: str) -> SpoolFile: ...
+
+    def left(self) -> tuple[str, ...]:
+        """The rollouts that have one, whether anybody holds it or not."""
+        ...
+
+    def reserve(self) -> None:
+        """Make sure of some room for a spool that may be needed."""
         ...

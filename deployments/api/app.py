@@ -22,6 +22,17 @@ from state.store.listing import last_position
 
 OPENAPI = "/api/v1/openapi.json"
 
+ROUTERS = (
+    services.router,
+    starts.router,
+    steering.router,
+    rollouts.router,
+    events.router,
+    rollouts.evidence_router,
+    health.router,
+    health.metrics_router,
+)
+
 
 def create_app(api: Api) -> FastAPI:
     """The application. Its lifespan must run (a mounted application's does not by itself: enter `running(app)`), and
@@ -37,10 +48,8 @@ def create_app(api: Api) -> FastAPI:
         lifespan=running,
     )
     _equip(app, api)
-    for part in (services, starts, steering, rollouts, events, health):
-        app.include_router(part.router)
-    app.include_router(rollouts.evidence_router)
-    app.include_router(health.metrics_router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.openapi = partial(document_of, app)  # type: ignore[method-assign]  # FastAPI's documented way
 
     @app.get(OPENAPI, include_in_schema=False)
@@ -71,6 +80,7 @@ def end_streams(app: FastAPI) -> None:
 
 def _equip(app: FastAPI, api: Api) -> None:
     add_handlers(app)
+    app.state.routes = [route for router in ROUTERS for route in router.routes]
     app.state.api = api
     app.state.guard = Guard(api)
     app.state.read_models = ReadModels(api.stores)

@@ -27,8 +27,18 @@ def document_of(app: FastAPI) -> dict[str, Any]:
         for path in made["paths"].values():
             for operation in path.values():
                 operation.pop(KEYED, None)
+                for parameter in operation.get("parameters", ()):
+                    parameter["schema"] = _without_null(parameter["schema"])
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that may be left out: nobody can send null in a header or a query."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]}
 
 
 def _schemas(model: type[BaseModel]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic_core import to_jsonable_python
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from deployments.api.refusals import RequestRefused
 from state import errors
@@ -121,7 +122,8 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _of_http(request: Request, error: HTTPException) -> JSONResponse:
-        return answer(_http_problem(request, error), error.headers)
+        headers = {"Allow": _allowed(request)} if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED else error.headers
+        return answer(_http_problem(request, error), headers)
 
     @app.exception_handler(Exception)
     async def _of_anything(_request: Request, error: Exception) -> JSONResponse:
@@ -139,6 +141,15 @@ def _http_problem(request: Request, error: HTTPException) -> dict[str, Any]:
         case 400:
             return problem(400, "body-unreadable", "The body could not be read as JSON", hint=_ROUTES)
     return problem(error.status_code, "http-error", str(error.detail))
+
+
+def _allowed(request: Request) -> str:
+    """The methods of every route at this path; Starlette names those of the first alone."""
+    methods: set[str] = set()
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods
+    return ", ".join(sorted(methods))
 
 
 _ROUTES = "GET /api/v1/openapi.json lists the routes"

@@ -106,7 +106,8 @@ async def served(
     async with open_stores(store_url, utc_now) as stores:
         if on is None:
             async with scene(None, over_ssh=False, **given) as made:
-                await made.until_it_answers()
+                if given.get("started", True):
+                    await made.until_it_answers()
                 async with _served(stores, made, marks, settings) as ready:
                     yield ready
         else:

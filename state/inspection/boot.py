@@ -8,6 +8,7 @@ from typing import Any
 from state.inspection.acceptance import Acceptance
 from state.inspection.causes import Causes, Entries
 from state.inspection.events import (
+    SIGNS_OF_LIFE,
     Adjusted,
     AlgorithmAsked,
     ArgumentsSeen,
@@ -75,12 +76,15 @@ class BootState:
     """Whether its service was started anew after it was over."""
     idents: set[str] = field(default_factory=set)
     last_line: int = 0
+    """The last line with more than a sign of life, else its first one."""
 
     @property
     def over(self) -> bool:
         return self.stop_asked or self.ended or self.causes.any
 
     def apply(self, event: Event, line: int) -> None:
+        if not (self.last_line and isinstance(event, SIGNS_OF_LIFE)):
+            self.last_line = max(self.last_line, line)
         handler = _HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event, line)
@@ -166,9 +170,11 @@ class BootState:
         self.graph_records += record.graphs is True
         self.without_graph += record.graphs is False
 
-    def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], count: int) -> None:
-        """Many decode records of one shape: `like` is what they have in common, `columns` their fields."""
+    def take_records(self, like: Decoded, columns: Mapping[str, Sequence[bytes]], count: int, last: int) -> None:
+        """Many decode records of one shape: `like` is what they have in common, `columns` their fields, `last` the
+        line of the last one."""
         self.alive = True
+        self.last_line = max(self.last_line, last)
         self.graph_records += count if like.graphs is True else 0
         self.without_graph += count if like.graphs is False else 0
         self.decoded_without = self.decoded_without or like.has_acceptance is False
@@ -240,8 +246,9 @@ class BootState:
             invocation=self.invocation,
         )
 
-    def repeat(self, codes: Sequence[str], count: int) -> None:
-        """Notices that the boot has already, so many times more."""
+    def repeat(self, codes: Sequence[str], count: int, last: int) -> None:
+        """Notices that the boot has already, so many times more; `last` is the line of the last one."""
+        self.last_line = max(self.last_line, last)
         for code in codes:
             self.notices.repeat(code, count)
 

@@ -1,9 +1,9 @@
 """Whole blocks of a file at once: lines of learned shapes in one pass, every other line by the full reading."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Protocol
 
 from state.inspection.boot import BootState
 from state.inspection.events import Decoded
@@ -15,28 +15,30 @@ _CHUNK = 64
 """Lines that are read in full before learned shapes are tried again."""
 
 
-class Count(Protocol):
-    def __call__(self, lines: int, *, alive: bool = False) -> None:
-        """Passes lines; `alive` if they may be the newest boot's."""
-        ...
-
-
 @dataclass(slots=True)
 class _Waiting:
-    """Matches of one block that have not been taken yet: those from `start` to before `stop`."""
+    """Matches of one block that have not been taken yet: those from `start` to before `stop`.
+
+    `begins` says at which place among the matches other lines stood, and which line of the input the match there is.
+    """
 
     split: Split
     shapes: tuple[Shape, ...]
     start: int = 0
     stop: int = 0
+    begins: list[tuple[int, int]] = field(default_factory=list)
 
     def matched(self) -> list[tuple[Shape, Matches]]:
         matched = zip(self.shapes, (one.between(self.start, self.stop) for one in self.split.matches), strict=True)
         return [(shape, matches) for shape, matches in matched if matches.count]
 
+    def line_of(self, place: int) -> int:
+        at, line = self.begins[bisect_right(self.begins, place, key=itemgetter(0)) - 1]
+        return line + place - at
+
 
 class Bulk:
-    """`feed` reads one line in full and says what it took, `count` passes lines.
+    """`feed` reads one line in full and says what it took, `count` passes lines and says which was the last.
 
     `speaks` tells an engine's own lines, `silent` those that reading in full could not make say anything.
     """
@@ -44,7 +46,7 @@ class Bulk:
     def __init__(
         self,
         feed: Callable[[bytes], Taken | None],
-        count: Count,
+        count: Callable[[int], int],
         speaks: Callable[[bytes], bool],
         silent: Callable[[bytes], bool],
     ) -> None:
@@ -110,18 +112,21 @@ class Bulk:
         Matches are counted at once and taken together, before the next line that could speak of the same figures.
         """
         lines = counted = 0
-        self._waiting = _Waiting(split, self._shapes.telling)
+        before = self._count(0)
+        self._waiting = _Waiting(split, self._shapes.telling, begins=[(0, before + 1)])
         for at, text in split.others:
-            self._count(at - counted, alive=bool(self._boots))
+            self._count(at - counted)
             lines += at - counted
             counted = self._waiting.stop = at
-            for line in text.split(b"\n")[:-1]:
+            texts = text.split(b"\n")[:-1]
+            self._waiting.begins.append((at, before + lines + len(texts) + 1))
+            for line in texts:
                 self._read(line)
                 lines += 1
                 if self._busy or self._shapes.empty or self._shapes.outdated:
                     self._flush()
                     return lines
-        self._count(split.count - counted, alive=bool(self._boots))
+        self._count(split.count - counted)
         self._waiting.stop = split.count
         self._flush()
         return None
@@ -135,9 +140,9 @@ class Bulk:
         for shape, matches in waiting.matched():
             boot = self._boots[shape.pattern]
             if shape.record is None:
-                boot.repeat(shape.notices, matches.count)
+                boot.repeat(shape.notices, matches.count, waiting.line_of(matches.last))
             else:
-                records.append(_Records(boot, shape.record, matches))
+                records.append(_Records(boot, shape.record, matches, waiting.line_of))
         servers = {(id(one.boot), one.like.group) for one in records}
         if len(servers) == len(records):
             for one in _by_last(records):
@@ -159,17 +164,19 @@ class _Records:
     boot: BootState
     like: Decoded
     matches: Matches
+    line_of: Callable[[int], int]
 
     def hand_over(self) -> None:
         if self.matches.count:
-            self.boot.take_records(self.like, self.matches.fields, self.matches.count)
+            last = self.line_of(self.matches.last)
+            self.boot.take_records(self.like, self.matches.fields, self.matches.count, last)
 
     def between(self, start: int, stop: int) -> "_Records":
-        return _Records(self.boot, self.like, self.matches.between(start, stop))
+        return _Records(self.boot, self.like, self.matches.between(start, stop), self.line_of)
 
 
 def _by_last(records: list[_Records]) -> list[_Records]:
-    return sorted(records, key=lambda one: one.matches.rows[-1]) if len(records) > 1 else records
+    return sorted(records, key=lambda one: one.matches.last) if len(records) > 1 else records
 
 
 def _in_order(records: Sequence[_Records], start: int, stop: int) -> None:

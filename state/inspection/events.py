@@ -93,7 +93,7 @@ class Decoded:
     """A decode record with those of its fields that were whole.
 
     `has_acceptance` is None where the record was cut before it could have shown any. `group` is the data-parallel
-    rank, `member` the rest of the rank; `time` is in seconds on the log's own clock.
+    rank, `member` the rest of the rank; `time` is in whole seconds on the log's own clock.
     """
 
     group: str = ""
@@ -196,3 +196,5 @@ Event = (
     | Ended
     | PidSeen
 )
+SIGNS_OF_LIFE = Alive | PidSeen | RoleSeen
+"""What says no more of a boot than that it is there."""

@@ -110,10 +110,9 @@ class LogReader:
         self.feed_line(line + b"\n" if self._export is not None else line)
         return as_raw(self._taken, line)
 
-    def _count(self, lines: int, *, alive: bool = False) -> None:
+    def _count(self, lines: int) -> int:
         self._number += lines
-        if alive and lines:
-            self._incarnations.boots[-1].last_line = self._number
+        return self._number
 
     def _silent(self, line: bytes) -> bool:
         """Whether reading the line in full could show nothing; False in doubt."""
@@ -259,7 +258,6 @@ class LogReader:
         self._boots_of_sources[key[1:]] = boot
         for line, event in located:
             boot.apply(event, line)
-        boot.last_line = self._number
         return boot
 
 

@@ -44,6 +44,13 @@ class Matches:
             self.places = list(compress(range(self.total), self.marks))
         return self.places
 
+    @property
+    def last(self) -> int:
+        """The place of the last of the lines, of which there must be one."""
+        if self.places is not None:
+            return self.places[-1]
+        return next(place for place in range(self.total - 1, -1, -1) if self.marks[place] is not None)
+
     def between(self, start: int, stop: int) -> "Matches":
         """Those with places from `start` to before `stop`."""
         if not self.count or (start == 0 and stop == self.total):

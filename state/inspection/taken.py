@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from state.inspection.boot import BootState
 from state.inspection.events import (
+    SIGNS_OF_LIFE,
     Alive,
     Decoded,
     Drafted,
@@ -56,16 +57,21 @@ class Taken:
             return False
         if any(mark in self.words for mark in _UNSURE):
             return False
-        if not all(isinstance(event, Alive | Decoded | PidSeen | RoleSeen | Noticed) for event in self.events):
+        if not all(isinstance(event, SIGNS_OF_LIFE | Decoded | Noticed) for event in self.events):
             return False
         decoded = next((event for event in self.events if isinstance(event, Decoded)), None)
         if decoded is not None:
-            return not self.notices and not may_fail(self.words) and decoded.has_acceptance is not None
+            known = decoded.has_acceptance is not None and self._clocked(decoded)
+            return known and not self.notices and not may_fail(self.words)
         return not (self.notices or may_fail(self.words)) or self._says_the_same()
 
     @property
     def notices(self) -> tuple[str, ...]:
         return tuple(event.code for event in self.events if isinstance(event, Noticed))
+
+    def _clocked(self, record: Decoded) -> bool:
+        """Whether the time of the record, if it has one, stands in the words and not before them."""
+        return record.time is None or any(slot.field == "clock" for slot in self.slots())
 
     def _says_the_same(self) -> bool:
         """Whether the words with other numbers in them are read alike."""

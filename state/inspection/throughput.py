@@ -1,5 +1,7 @@
 """Throughput and queue depth over decode records, for each data-parallel rank, then summed."""
 
+import re
+from calendar import monthrange
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -59,13 +61,28 @@ def _minute(stamp: bytes) -> float:
     try:
         return datetime.fromisoformat(stamp.decode("ascii")).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return 0.0
+        year, month, day, hour, _ = map(int, re.split(rb"[- :]", stamp))
+        return _nearest(year, month, day, hour).replace(tzinfo=UTC).timestamp()
+
+
+def _nearest(year: int, month: int, day: int, hour: int) -> datetime:
+    """For a minute that is none, like one of February 30, the nearest: clocks in order of their text stay in order."""
+    if year < 1:
+        return datetime.min
+    if not 1 <= month <= 12:
+        return datetime(year, 1, 1) if month < 1 else datetime(year, 12, 31, 23, 59)
+    last = monthrange(year, month)[1]
+    if not 1 <= day <= last:
+        return datetime(year, month, 1) if day < 1 else datetime(year, month, last, 23, 59)
+    return datetime(year, month, day, min(hour, 23), 59)
 
 
 def seconds_of(clock: bytes) -> float:
-    """`2026-10-03 11:20:41` as seconds; there is no time zone, so only differences mean anything."""
-    seconds = clock[17:]
-    return _minute(clock[:16]) + (int(seconds) if seconds.isdigit() else 0)
+    """`2026-10-03 11:20:41` as seconds; there is no time zone, so only differences mean anything.
+
+    The digits may be any.
+    """
+    return _minute(clock[:16]) + int(clock[17:])
 
 
 def _gaps(clocks: Sequence[bytes]) -> list[int]:

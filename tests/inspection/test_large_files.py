@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deployments import inspect_ahead
@@ -34,8 +34,21 @@ OTHERS = (
     "a\r[2026-10-07 10:{m}:{s}] b{n}",
     "",
 )
+CLOCK = "2026-10-07 10:{m}:{s}"
+CLOCKS = (
+    "2026-10-07 10:{m}:xx",
+    "\x00" * 19,
+    "2026-99-99 99:99:99",
+    "2026-02-30 10:{m}:{s}",
+    "2026-10-07 10:60:{s}",
+    "2026-10-07 10:{m}:{s}.9",
+)
+"""Damaged ones, some that are no time of any day, and one with a part of a second."""
+DAMAGED = tuple(DECODE.replace(CLOCK, clock) for clock in CLOCKS)
+BARE = DECODE[len(CLOCK) + len("[ TP0] ") :]
+"""A record with no clock but the journal's."""
 
-words = st.sampled_from((ACCESS, DECODE, DECODE, DECODE, PLAIN, PREFILL, PREFILL, *OTHERS))
+words = st.sampled_from((ACCESS, DECODE, DECODE, DECODE, PLAIN, PREFILL, PREFILL, *OTHERS, *DAMAGED, BARE))
 varied = st.builds(
     lambda text, m, s, n, tokens, length, graph, q, usage, status: text.format(
         m=f"{m:02d}", s=f"{s:02d}", n=n, tokens=tokens, length=f"{length / 100:.2f}", rate=f"{(length - 100) / 300:.2f}",
@@ -65,12 +78,16 @@ FORMS: dict[str, Callable[[str, int], str]] = {
 }
 
 
-def journal(form: str, crowd: list[tuple[list[str], int]]) -> bytes:
-    """Two boots that were crowded alike; every group of lines is repeated so many times."""
+def journal(form: str, crowd: list[tuple[list[str], int]], starts: int = 2) -> bytes:
+    """Two boots that were crowded alike; every group of lines is repeated so many times.
+
+    With one of the `starts` left out, the second serves without having started, and the first was never over.
+    """
     lines: list[str] = []
-    for pid in (101, 202):
+    for at, pid in enumerate((101, 202)):
         body = [line for group, times in crowd for _ in range(times) for line in group]
-        lines += [FORMS[form](line, pid) for line in (SGLANG_ARGS, SGLANG_READY, *body)]
+        start = (SGLANG_ARGS, SGLANG_READY) if at < starts else ()
+        lines += [FORMS[form](line, pid) for line in (*start, *body)]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -92,20 +109,30 @@ def by_block(data: bytes, sizes: list[int]) -> LogReader:
 
 
 def told(report: LogReport) -> object:
-    """The report with sums rounded, which are made in another order; and without the line of the one notice that is
-    about a whole boot, which stands at its last line: blocks may count a line of systemd's after it (seen)."""
-    found = json.loads(json.dumps(to_json(report)), parse_float=lambda text: round(float(text), 4))
-    for notice in (n for boot in found["boots"] for n in boot["notices"] if n["code"] == "speculation-not-accepting"):
-        notice["line"] = None
-    return found
+    """The report with sums rounded, which are made in another order."""
+    return json.loads(json.dumps(to_json(report)), parse_float=lambda text: round(float(text), 4))
+
+
+NEVER_ACCEPTED = DECODE.format(m="00", s="07", n=3, tokens=7, length="1.00", rate="0.00", graph="True", q=0)
+SESSION = OTHERS[0].format(n=3)
+SERVED = ACCESS.format(m="00", s="09", n=3, status="200 OK")
+LONG_SPEECH = [([NEVER_ACCEPTED], 40), ([PLAIN.format(m="00", s="08", n=3, tokens=7, graph="True", q=0)], 40), ([SERVED], 40), ([SESSION], 40)]  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(sorted(FORMS)), crowds, st.lists(st.integers(1, 20_000), min_size=1, max_size=4))
+@given(
+    st.sampled_from(sorted(FORMS)),
+    crowds,
+    st.lists(st.integers(1, 20_000), min_size=1, max_size=4),
+    st.sampled_from((1, 2, 2)),
+)
+@example("compose", LONG_SPEECH, [13], 2)
+@example("plain", LONG_SPEECH, [4096], 2)
+@example("short", LONG_SPEECH, [4096], 1)
 def test_blocks_of_any_size_say_what_their_lines_say(
-    form: str, crowd: list[tuple[list[str], int]], sizes: list[int]
+    form: str, crowd: list[tuple[list[str], int]], sizes: list[int], starts: int
 ) -> None:
-    data = journal(form, crowd)
+    data = journal(form, crowd, starts)
     assert told(by_block(data, sizes).report()) == told(by_line(data).report())
 
 
@@ -123,20 +150,40 @@ def test_a_split_survives_its_way_to_another_process(form: str, crowd: list[tupl
             assert there.fields == here.fields
 
 
+def beats(*clocks: str) -> list[str]:
+    """A record for each clock, a second or more apart, each faster than the one before."""
+    return [
+        DECODE.replace(CLOCK, clock).format(m="00", s="00", n=n % 50, tokens=7, length="2.50", rate="0.50", graph="True", q=0)
+        for n, clock in enumerate(clocks)
+    ]  # fmt: skip
+
+
+STEADY = [f"2026-10-07 10:{second // 60:02d}:{second % 60:02d}" for second in range(200)]
+
+
+@pytest.mark.parametrize("form", [pytest.param(form, id=form) for form in FORMS])
 @pytest.mark.parametrize(
-    "clock",
+    ("clocks", "samples", "measured"),
     [
-        pytest.param("2026-10-07 10:00:xx", id="seconds"),
-        pytest.param("\x00" * 19, id="nuls"),
-        pytest.param("2026-99-99 99:99:99", id="no-day"),
+        pytest.param(("2026-10-07 10:03:xx",), 400, 398, id="no-number-of-seconds"),
+        pytest.param(("\x00" * 19,), 400, 398, id="nuls"),
+        pytest.param(("2026-99-99 99:99:99",), 401, 399, id="no-day-of-a-calendar"),
+        pytest.param(("2026-10-07 10:59:50", "2026-10-07 10:60:00", "2026-10-07 11:00:05"), 403, 400, id="no-minute-between-two-that-are-near"),
+        pytest.param(("2026-10-07 10:03:49.9", "2026-10-07 10:03:50.1"), 402, 400, id="parts-of-a-second"),
     ],
-)
-def test_a_damaged_clock_is_no_trouble(clock: str) -> None:
-    record = DECODE.format(m="00", s="07", n=3, tokens=7, length="2.50", rate="0.50", graph="True", q=0)
-    lines = [SGLANG_ARGS, SGLANG_READY, *[record] * 200, record.replace("2026-10-07 10:00:07", clock), *[record] * 200]
-    (boot,) = by_block("".join(f"{line}\n" for line in lines).encode(), [1 << 20]).report().boots
-    assert boot.speculation.samples in (400, 401)
-    assert boot.outcome == "ready"
+)  # fmt: skip
+def test_a_clock_means_the_same_in_blocks_and_in_lines(
+    clocks: tuple[str, ...], samples: int, measured: int, form: str
+) -> None:
+    later = [clock.replace("10:0", "11:0") for clock in STEADY]
+    lines = [SGLANG_ARGS, SGLANG_READY, *beats(*STEADY, *clocks, *later)]
+    data = "".join(f"{FORMS[form](line, 101)}\n" for line in lines).encode()
+    blocks = by_block(data, [1 << 20]).report()
+    assert told(blocks) == told(by_line(data).report())
+    (boot,) = blocks.boots
+    assert boot.speculation.samples == samples
+    assert boot.throughput is not None
+    assert boot.throughput.samples == measured
 
 
 def large(form: str) -> bytes:

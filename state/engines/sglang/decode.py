@@ -171,7 +171,11 @@ def batch_slots(line: bytes) -> list[Slot]:
     """What varies in a line: digits, the clock, and the values of a batch record as long as they are unremarkable."""
     stamp = _STAMP.match(line)
     start = stamp.end() if stamp else 0
-    clock = [Slot(stamp.start(1), stamp.end(1), b".{19}", "clock")] if stamp else []
+    clock = (
+        [Slot(stamp.start(1), stamp.end(1), b"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-5][0-9]", "clock")]
+        if stamp
+        else []
+    )
     if stamp and stamp[2]:
         clock.append(Slot(stamp.start(2), stamp.end(2), b"\\.[0-9]++"))
     if b" batch" not in line[start : start + 16]:

@@ -38,7 +38,7 @@ from state.inspection.throughput import seconds_of
 from state.inspection.tracebacks import HEADER, Cause, Context, Tracebacks
 
 PREFIX = re.compile(
-    r"\[(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?P<ms>\.\d{1,6})?"
+    r"\[(?P<clock>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.\d{1,6})?"
     r"(?P<ranks>(?: [A-Z_]{2,8}\d+)*)\] ?"
 )
 _LOGGER = re.compile(
@@ -115,7 +115,7 @@ class SglangLines:
         found = PREFIX.match(text)
         ranks, time = "", line.time
         if found:
-            ranks, time = found["ranks"].strip(), seconds_of(found["clock"].encode("ascii")) + float(found["ms"] or 0)
+            ranks, time = found["ranks"].strip(), seconds_of(found["clock"].encode("ascii"))
             text = text[found.end() :]
         prefixed = found is not None
         if logger := _LOGGER.match(text):

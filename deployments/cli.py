@@ -141,13 +141,15 @@ def answer(
 @app.command()
 def history(
     service: Annotated[str, typer.Argument(help="Only this service's.")] = "",
+    limit: Annotated[int, typer.Option(help="How many of the newest; 0 for all.", min=0)] = 50,
+    before: Annotated[str, typer.Option(metavar="ROLLOUT", help="Only those older than this one.")] = "",
     as_json: AsJson = False,
     verify_digests: Annotated[bool, typer.Option("--verify", help="Check the digest of every event.")] = False,
 ) -> None:
     """List rollouts, newest last."""
     from deployments import past
 
-    run(past.history(console(), service, as_json=as_json, verify=verify_digests))
+    run(past.history(console(), past.Wanted(service, limit, before), as_json=as_json, verify=verify_digests))
 
 
 @app.command()

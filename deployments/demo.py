@@ -74,7 +74,7 @@ async def _look_back(console: Console, ended: list[Rollout], as_json: bool) -> i
         return 0
     console.rule("[bold]What the history says[/]")
     console.print("interlock history", style="bold")
-    await past.history(console, "", as_json=False, verify=True)
+    await past.history(console, past.Wanted(), as_json=False, verify=True)
     console.print("interlock replay --all", style="bold")
     return await past.replay(console, "", everything=True, as_json=False)
 

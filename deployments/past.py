@@ -1,7 +1,8 @@
 """Commands about the past: the list of rollouts, replay, and the store that holds them."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -9,7 +10,8 @@ from rich.text import Text
 
 from deployments.page import show_timeline
 from deployments.run import print_json
-from flows.history import History, full_id
+from flows.history import History, full_id, stream_of
+from flows.ports import Ports
 from flows.replay import Difference, Replayed, rejudge, replay_all
 from flows.settings import Settings
 from flows.wiring import wired
@@ -17,17 +19,30 @@ from state.errors import NotFound, UsageInvalid
 from state.narrative import narrate
 from state.store import migrate
 from state.store.connect import Stores
+from state.store.listing import After, rollout_page
 from state.store.projections import catch_up, rows
 from state.store.read_models import PROJECTIONS
 from state.store.tables import rollouts
 from state.store.verification import Verification, verify_history
 
 
-async def history(console: Console, service: str, *, as_json: bool, verify: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rollouts to list: the newest `limit` (0: all) of a service (empty: of all), older than another one's id or
+    its beginning (empty: the newest of all)."""
+
+    service: str = ""
+    limit: int = 0
+    before: str = ""
+
+
+async def history(console: Console, wanted: Wanted, *, as_json: bool, verify: bool) -> int:
     """The rollouts, newest last; with `verify` every digest is checked first, and a fault is exit 1."""
     async with wired(Settings()) as (ports, stores):
         checked = await verify_history(ports.events) if verify else None
-        found = () if checked and checked.faults else await _listed(stores, service)
+        found, more = ((), False) if checked and checked.faults else await _listed(ports, stores, wanted)
+    if more:
+        print(f"older ones are left out: --before {found[0]['rollout']}, or --limit 0 for all", file=sys.stderr)
     if as_json:
         plain = [{name: _plain(value) for name, value in row.items()} for row in found]
         print_json({**_checked_json(checked), "rollouts": plain} if checked else plain)
@@ -36,12 +51,21 @@ async def history(console: Console, service: str, *, as_json: bool, verify: bool
     return 1 if checked and checked.faults else 0
 
 
-async def _listed(stores: Stores, service: str) -> Sequence[Mapping[str, Any]]:
+async def _listed(ports: Ports, stores: Stores, wanted: Wanted) -> tuple[Sequence[Mapping[str, Any]], bool]:
+    """The page, oldest first, and whether there are older ones."""
     await catch_up(stores.engine, PROJECTIONS)
-    found = await rows(stores.engine, rollouts, **({"service": service} if service else {}))
-    if service and not found:
-        raise NotFound("service", service, hint="`interlock history` lists all")
-    return sorted(found, key=lambda row: row["requested_at"])
+    after = await _place(ports, stores, wanted.before) if wanted.before else None
+    at_most = wanted.limit + 1 if wanted.limit else None
+    found = await rollout_page(stores.engine, at_most, after, service=wanted.service or None)
+    if wanted.service and not found and not after:
+        raise NotFound("service", wanted.service, hint="`interlock history` lists all")
+    page = found[: wanted.limit or None]
+    return page[::-1], len(page) < len(found)
+
+
+async def _place(ports: Ports, stores: Stores, before: str) -> After:
+    (row,) = await rows(stores.engine, rollouts, stream=stream_of(await full_id(ports, before)))
+    return After(row["requested_at"], row["stream"])
 
 
 def _checked_json(checked: Verification) -> dict[str, Any]:

@@ -25,9 +25,9 @@ async def last_position(engine: AsyncEngine) -> int:
 
 
 async def rollout_page(
-    engine: AsyncEngine, limit: int, after: After | None = None, **equal: str | None
+    engine: AsyncEngine, limit: int | None, after: After | None = None, **equal: str | None
 ) -> tuple[Mapping[str, Any], ...]:
-    """Rollouts, newest first, whose columns are `equal` (None: any), `after` another one."""
+    """Rollouts, newest first, at most `limit`, whose columns are `equal` (None: any), `after` another one."""
     wanted = select(rollouts).where(*[rollouts.c[name] == v for name, v in equal.items() if v is not None])
     order = tuple_(rollouts.c.requested_at, rollouts.c.stream)
     if after is not None:

@@ -3,11 +3,12 @@
 They are for showing; a decision reads the stream itself.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Table, delete, insert, literal_column, select, text, tuple_
+from sqlalchemy import ColumnElement, Table, delete, func, insert, literal_column, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from state.events import Event, RolloutRequested
@@ -22,15 +23,20 @@ from state.store.tables import projections as checkpoints
 Row = Mapping[str, Any]
 Key = tuple[Any, ...]
 BATCH = 1000
+_NEWEST = select(func.max(events.c.position))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Seen:
     """An event as a fold sees it; `subject` is the request that its stream begins with."""
 
     recorded: RecordedEvent
-    event: Event
     subject: RolloutRequested
+
+    @cached_property
+    def event(self) -> Event:
+        """Raises HistoryCorrupt. Plans and judgements are large, and most folds pass over most events."""
+        return typed(self.recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,11 @@ class Subjects:
         for one in recorded:
             subject = self.known.get(one.stream)
             if subject is not None:
-                yield Seen(one, typed(one), subject)
+                yield Seen(one, subject)
+
+    def keep(self, streams: Set[str]) -> None:
+        """Forget all others: a large store has more requests than memory should hold."""
+        self.known = {stream: subject for stream, subject in self.known.items() if stream in streams}
 
 
 class Batch(NamedTuple):
@@ -91,13 +101,25 @@ class Batch(NamedTuple):
 
 
 async def catch_up(engine: AsyncEngine, kept: Sequence[Projection]) -> int:
-    """Fold the events since the last time into the tables; returns the position they now stand at."""
-    async with Database(engine).writing() as connection:
-        await _lock(connection)
+    """Fold the events since the last time into the tables; returns the position they now stand at.
+
+    Each batch is a transaction of its own, so that no writer waits for long; where nothing is new, nothing is written.
+    """
+    database, subjects = Database(engine), Subjects()
+    async with database.reading() as connection:
         position = await _position(connection, kept)
-        if position == 0:
-            await _clear(connection, kept)
-        return await _advance(connection, kept, position)
+        if position and position == await connection.scalar(_NEWEST):
+            return position
+    while True:
+        async with database.writing() as connection:
+            await _lock(connection)
+            position = await _position(connection, kept)
+            if position == 0:
+                await _clear(connection, kept)
+            batch = await _batch(connection, subjects, position)
+            if batch is None:
+                return position
+            await _take_in(connection, kept, batch)
 
 
 async def rebuild(engine: AsyncEngine, kept: Sequence[Projection]) -> int:
@@ -112,7 +134,8 @@ async def rebuild(engine: AsyncEngine, kept: Sequence[Projection]) -> int:
         await _clear(connection, kept)
         for projection in kept:
             await _insert(connection, projection, folded[projection.name].values())
-        return await _advance(connection, kept, position)
+        await _stand_at(connection, kept, position)
+    return await catch_up(engine, kept)
 
 
 async def differences(engine: AsyncEngine, kept: Sequence[Projection]) -> tuple[str, ...]:
@@ -132,13 +155,10 @@ async def rows(engine: AsyncEngine, table: Table, **equal: Any) -> tuple[dict[st
         return tuple(dict(row) for row in found.mappings())
 
 
-async def _advance(connection: AsyncConnection, kept: Sequence[Projection], position: int) -> int:
-    async for batch in _batches(connection, position):
-        for projection in kept:
-            await _fold_into(connection, projection, batch.history)
-        position = batch.end
-    await _stand_at(connection, kept, position)
-    return position
+async def _take_in(connection: AsyncConnection, kept: Sequence[Projection], batch: Batch) -> None:
+    for projection in kept:
+        await _fold_into(connection, projection, batch.history)
+    await _stand_at(connection, kept, batch.end)
 
 
 async def _fold_into(connection: AsyncConnection, projection: Projection, history: Sequence[Seen]) -> None:
@@ -164,10 +184,19 @@ async def _refold(
 async def _batches(connection: AsyncConnection, after: int, end: int | None = None) -> AsyncIterator[Batch]:
     """The events after one position, up to and with another."""
     subjects = Subjects()
-    while batch := await _read(connection, after, end):
-        await _learn(connection, subjects, batch)
-        after = batch[-1].position
-        yield Batch(list(subjects.see(batch)), after)
+    while batch := await _batch(connection, subjects, after, end):
+        yield batch
+        after = batch.end
+
+
+async def _batch(connection: AsyncConnection, subjects: Subjects, after: int, end: int | None = None) -> Batch | None:
+    """The next events, None if there are none; `subjects` are taken over from batch to batch."""
+    found = await _read(connection, after, end)
+    if not found:
+        return None
+    subjects.keep({one.stream for one in found})
+    await _learn(connection, subjects, found)
+    return Batch(list(subjects.see(found)), found[-1].position)
 
 
 async def _read(connection: AsyncConnection, after: int, end: int | None) -> list[RecordedEvent]:

@@ -96,6 +96,8 @@ def _requested_row(seen: Seen) -> Row:
 
 
 def _rollout_change(row: Row, seen: Seen) -> Row:
+    if seen.recorded.type not in _CHANGING:
+        return {}
     match seen.event:
         case ActionStarted(action=action) if row["state"] == "holding" and not action.startswith(("hold", "lease")):
             return {"action": action, "state": "running", "summary": None}
@@ -169,6 +171,21 @@ def _single(
     """A projection whose events are about one row each."""
     return Projection(table, types, lambda seen: (key(seen),), lambda row, seen, _key: apply(row, seen))
 
+
+_CHANGING = _wires(
+    ActionStarted,
+    ActionFailed,
+    DeviceQuarantined,
+    DeviceCleared,
+    PlanMade,
+    LeaseTaken,
+    PreflightPassed,
+    Judged,
+    HoldOpened,
+    HoldAnswered,
+    RolloutConcluded,
+)
+"""The events that change more of a rollout's line than when it was last touched."""
 
 PROJECTIONS = (
     _single(

@@ -108,3 +108,19 @@ def test_an_empty_word_of_a_script_names_nothing(practice: Stage, words: tuple[s
     ran = practice.interlock(*(manifest if word == "MANIFEST" else word for word in words))
     assert (ran.code, ran.out) == (2, "")
     assert sentence in ran.err
+
+
+def test_the_list_has_pages_that_leave_none_out(practice: Stage) -> None:
+    for _ in range(4):
+        practice.interlock("apply", practice.manifest(), "--bare", "--plan", "0" * 8)
+    everything = [row["rollout"] for row in practice.interlock("history", "--limit", "0", "--json").json]
+    assert len(everything) == 5
+    newest = practice.interlock("history", "--limit", "2", "--json")
+    assert [row["rollout"] for row in newest.json] == everything[3:]
+    assert newest.err == f"older ones are left out: --before {everything[3]}, or --limit 0 for all\n"
+    service = practice.interlock("history", "--json").json[0]["service"]
+    before = practice.interlock("history", service, "--limit", "2", "--before", everything[3], "--json")
+    assert [row["rollout"] for row in before.json] == everything[1:3]
+    oldest = practice.interlock("history", "--before", everything[1][:6], "--json")
+    assert ([row["rollout"] for row in oldest.json], oldest.err) == (everything[:1], "")
+    assert practice.interlock("history", "--before", everything[0]).out == "no rollout yet\n"

@@ -1,4 +1,4 @@
-"""The dead-man's timer: without renewal the host restores files, drivers and service by itself."""
+"""The dead-man's timer: without renewal the host restores files, drivers and service by itself, after a boot too."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from tenacity import AsyncRetrying, retry_if_result, wait_exponential
 
 from state.errors import DeadlineExceeded, HostReverted, StepFailed
 from state.steps import NATIVE, ArmTimer, DisarmTimer, DriverMove, FileState
+from tasks import timer_units
 from tasks.argv import FENCE, REVERTED, blob, place, rebind_unit, revert_script, revert_unit, show, write
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
@@ -22,15 +23,20 @@ Maker = Callable[..., Line]
 
 
 async def arm(host: Host, step: ArmTimer, fence: Fence) -> dict[str, object]:
-    """Write the restoring script and arm a transient timer for it; read back that the timer waits."""
+    """Write the restoring script and a timer for it, start the timer, and read back that it waits."""
     await run_sequence(host, fence, [must("install", "-d", "-m", "700", "--", place(step.service))])
     script = render_sequence(restoring(step)).encode()
     path, name = revert_script(step.service), revert_unit(step.service)
     fresh = f"{path}.{fence.rollout}"  # an upload has no fence: it must not replace another rollout's script
     upload = Argv(("tee", "--", fresh), stdin=script, root=True)
     checked(host.name, upload, *await host.run_all([upload], timeout_s=READ_TIMEOUT_S))
-    await run_sequence(host, fence, [must("mv", "-T", "-f", "--", fresh, path), *_taken_down(name), _armed(step, name)])
+    start = must("systemctl", "restart", "--", f"{name}.timer")
+    written = [must("mv", "-T", "-f", "--", fresh, path), *timer_units.installed(step)]
+    await run_sequence(host, fence, [*_taken_down(name), *written, start])
     (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
+    if unit_from(name, shown.text).need_daemon_reload:  # an earlier one's files were still loaded
+        await run_sequence(host, fence, [must("systemctl", "daemon-reload"), start])
+        (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
     if unit_from(name, shown.text).active_state != "active":
         raise StepFailed(
             "arm-timer", f"{name}.timer does not wait on {host.name}", hint="see `systemctl status` of it there"
@@ -47,7 +53,8 @@ async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, objec
     """Take the timer down. Raises HostReverted if it has fired."""
     name = revert_unit(step.service)
     script = revert_script(step.service)
-    await run_sequence(host, fence, [*_taken_down(name), may("rm", "-f", "--", script, f"{script}.{fence.rollout}")])
+    scripts = may("rm", "-f", "--", script, f"{script}.{fence.rollout}")
+    await run_sequence(host, fence, [*_taken_down(name), scripts, *timer_units.removed(step.service)])
     timer, service = await host.run_all([show(f"{name}.timer"), show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
     if unit_from(name, service.text).active:
         raise HostReverted(host.name)
@@ -91,6 +98,8 @@ def restoring(step: ArmTimer) -> list[Line]:
         *(rebinding(move.reversed()) for move in reversed(step.moves)),
         *(_reread(step.unit) if step.unit else []),
         *([may("systemctl", "start", "--", step.unit)] if step.start else []),
+        may("systemctl", "stop", "--", f"{revert_unit(step.service)}.timer"),  # without its file it would run on
+        *timer_units.removed(step.service),
     ]
 
 
@@ -158,17 +167,5 @@ def writes(move: DriverMove) -> list[Line]:
 
 
 def _taken_down(name: str) -> Sequence[Line]:
-    return may("systemctl", "stop", "--", f"{name}.timer"), may("systemctl", "reset-failed", "--", f"{name}.service")
-
-
-def _armed(step: ArmTimer, name: str) -> Line:
-    return must(
-        "systemd-run",
-        "--quiet",
-        f"--unit={name}",
-        f"--on-active={step.deadline_s:.15g}s",
-        "--timer-property=AccuracySec=1s",
-        "--",
-        "/bin/sh",
-        revert_script(step.service),
-    )
+    units = f"{name}.timer", f"{name}.service"
+    return may("systemctl", "stop", "--", units[0]), *(may("systemctl", "reset-failed", "--", unit) for unit in units)

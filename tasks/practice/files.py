@@ -13,9 +13,9 @@ _MAX_LINKS = 40
 KERNEL_TREES = ("/sys", "/proc", "/dev")
 
 BASE_DIRECTORIES = (
-    "/etc/systemd/system", "/run/systemd/system", "/run/systemd/transient", "/usr/lib/systemd/system",
-    "/etc/udev/rules.d", "/run/interlock", "/var/lib", "/tmp", "/opt", "/root", "/home", "/dev",
-    "/usr/local/lib/systemd/system",
+    "/etc/systemd/system", "/etc/systemd/system/timers.target.wants", "/run/systemd/system", "/run/systemd/transient",
+    "/usr/lib/systemd/system", "/etc/udev/rules.d", "/run/interlock", "/var/lib", "/tmp", "/opt", "/root", "/home",
+    "/dev", "/usr/local/lib/systemd/system",
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from tasks.practice.units import ServiceUnit
 
 FIRST_PID = 14_363
 _FIRST_OWN_PID = 5_000_000
+_AT_BOOT = tuple(f"/etc/systemd/system/{target}.target.wants" for target in ("multi-user", "timers"))
 USERS = ("root", "0", "nobody", "interlock", "sglang")
 """Accounts that units may name in User= and Group=."""
 
@@ -170,7 +171,7 @@ class PracticeMachine:
 
     async def reboot(self) -> None:
         """Power off and on: sessions, processes, transient units and /run are gone; enabled units start again."""
-        enabled = self.files.names("/etc/systemd/system/multi-user.target.wants") if self._has_wants() else []
+        enabled = [name for folder in _AT_BOOT if self.files.exists(folder) for name in self.files.names(folder)]
         await self._power_off()
         self.strangers.clear()
         self._empty("/run/systemd/transient")
@@ -231,9 +232,6 @@ class PracticeMachine:
 
     def _now_ns(self) -> int:
         return self.clock.realtime_us() * 1_000
-
-    def _has_wants(self) -> bool:
-        return self.files.exists("/etc/systemd/system/multi-user.target.wants")
 
     def _empty(self, folder: str) -> None:
         for name in self.files.names(folder):

@@ -97,9 +97,9 @@ def of_timer(timer: Timer) -> Properties:
         "SubState": timer.sub,
         "FragmentPath": timer.unit.fragment,
         "DropInPaths": "",
-        "UnitFileState": "transient",
-        "NeedDaemonReload": "no",
-        "Transient": "yes",
+        "UnitFileState": "transient" if timer.unit.transient else "enabled",
+        "NeedDaemonReload": _yes(timer.needs_reload()),
+        "Transient": _yes(timer.unit.transient),
         "InvocationID": timer.invocation,
     }
 

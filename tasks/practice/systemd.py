@@ -12,7 +12,7 @@ from tasks.practice.jobs import Jobs, Outcome
 from tasks.practice.journal import Journal
 from tasks.practice.process import Group
 from tasks.practice.service import Service
-from tasks.practice.timers import Timer
+from tasks.practice.timers import Timer, timer_on_disk
 from tasks.practice.units import ServiceUnit, changed_on_disk, load_service, wanted
 
 TRANSIENT = "/run/systemd/transient"
@@ -60,7 +60,7 @@ class Systemd:
 
     def service(self, name: str) -> Service | None:
         """The unit as it is loaded, read from the disk where it was not; None where there is none."""
-        if name in self.timers:
+        if name in self.timers or name.endswith(".timer"):
             return None
         known = self.loaded(name)
         if known is None or known.unit.load_state in ("not-found", "bad-setting", "error"):
@@ -73,14 +73,30 @@ class Systemd:
             known.unit = unit
         return known
 
+    def timer(self, name: str) -> Timer | None:
+        """The timer as it is loaded, read from the disk where it was not; None where there is none."""
+        return self.timers.get(name) or timer_on_disk(self, name)
+
     def needs_reload(self, service: Service) -> bool:
         return changed_on_disk(self.files, service.unit)
 
     def daemon_reload(self) -> None:
         self._wanted = wanted(self.files)
+        for name, timer in list(self.timers.items()):
+            self._reread(name, timer)
         for name, service in list(self.services.items()):
             service.unit = load_service(self.files, name, self.hostname)
             self.collect(service)
+
+    def _reread(self, name: str, timer: Timer) -> None:
+        """One that waits goes on; what its file says by now holds from its next start on."""
+        if timer.unit.transient:
+            return
+        anew = timer_on_disk(self, name)
+        if anew is not None:
+            timer.unit, timer.on_active_us = anew.unit, anew.on_active_us
+        elif timer.active != "active":
+            self.forget(name)
 
     async def start(self, name: str) -> Outcome:
         """Queue a start job and wait for it; KeyError for a unit that is not there."""
@@ -94,9 +110,11 @@ class Systemd:
 
     def enqueue(self, name: str, kind: str) -> "asyncio.Future[Outcome]":
         """Queue a job of a `kind` (start, stop, restart); KeyError for a unit that is not there."""
-        unit = self.timers.get(name) or self.service(name)
+        unit = self.timer(name) or self.service(name)
         if unit is None:
             raise KeyError(name)
+        if isinstance(unit, Timer):
+            self.timers[name] = unit  # until it ends
 
         async def restart() -> bool:
             return await unit.stop() and await unit.start()
@@ -124,7 +142,8 @@ class Systemd:
         if name in self.timers:
             raise FileExistsError(name)
         self.files.write(f"{TRANSIENT}/{name}", text, mode=0o644)
-        timer = self.timers[name] = Timer(self, name, description, on_active_us)
+        unit = ServiceUnit(name, "loaded", description=description, fragment=f"{TRANSIENT}/{name}")
+        timer = self.timers[name] = Timer(self, unit, on_active_us)
         return timer
 
     def collect(self, service: Service) -> None:

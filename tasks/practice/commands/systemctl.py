@@ -74,7 +74,7 @@ async def _jobs(call: Call, verb: str, names: list[str], *, wait: bool) -> Compl
 def _refusal(call: Call, verb: str, name: str) -> tuple[str, int, str]:
     """Why systemd takes no job for the unit, the exit status, and a second line; all empty where it does."""
     systemd = call.machine.systemd
-    if name in systemd.timers:
+    if systemd.timer(name) is not None:
         return "", 0, ""
     if "@." in name:
         return f"Unit name {name} is missing the instance name.", 1, _see(name)
@@ -101,7 +101,7 @@ async def _show(call: Call, given: dict[str, str], names: list[str]) -> Complete
     blocks = []
     for name in names:
         service = systemd.service(name)
-        timer = systemd.timers.get(name)
+        timer = systemd.timer(name)
         properties = of_timer(timer) if timer else of_service(systemd, service) if service else unknown(name)
         asked = [p for p in given.get("property", given.get("p", "")).split(",") if p]
         blocks.append(printed(properties, asked, value="value" in given))

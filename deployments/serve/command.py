@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -118,11 +119,11 @@ def _bound(host: str, port: int, option: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=_family(host), backlog=128)
     except OSError as error:
-        where = f"Cannot listen at {host}:{port}: {error.strerror or error}"
+        said = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+        where = f"Cannot listen at {host}:{port}: {said}"
         if error.errno != errno.EADDRINUSE:
-            raise UsageInvalid(
-                where, hint="name one of this machine's addresses, and a port that you may use"
-            ) from error
+            hint = "name an address of this machine, and a port that you may use"
+            raise UsageInvalid(where, hint=hint) from error
         raise Refused(where, hint=f"stop what has it, or choose another by {option}") from error
 
 

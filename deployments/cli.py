@@ -268,6 +268,27 @@ def upgrade(as_json: AsJson = False) -> None:
 
 
 @db.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")], as_json: AsJson = False
+) -> None:
+    """Copy the event store to a file, while it is in use."""
+    from deployments import backup as commands
+
+    run(commands.back_up(console(), file, as_json=as_json))
+
+
+@db.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `interlock db backup` wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the event store from a backup, where there is none yet."""
+    from deployments import backup as commands
+
+    run(commands.restore(console(), file, as_json=as_json))
+
+
+@db.command()
 def check(as_json: AsJson = False) -> None:
     """Say whether the event store's schema is this release's."""
     from deployments import past

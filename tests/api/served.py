@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -137,3 +137,12 @@ async def _served(stores: Stores, made: Scene, marks: Path, settings: ApiSetting
         server.should_exit = True
         await running
         listening.close()
+
+
+async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait for what another task does. Raises AssertionError when it does not come."""
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about")

@@ -60,8 +60,9 @@ def plan(
 ) -> None:
     """Show what would be done, changing nothing."""
     from deployments import run as commands
+    from deployments.manifest_file import read_manifest
 
-    run(commands.plan(console(), commands.read_manifest(manifest), as_json=as_json, claims=claims))
+    run(commands.plan(console(), read_manifest(manifest), as_json=as_json, claims=claims))
 
 
 @app.command()
@@ -76,8 +77,9 @@ def apply(
 ) -> None:
     """Bring the service to its manifest; prove it, or put the old one back."""
     from deployments import run as commands
+    from deployments.manifest_file import read_source
 
-    read = commands.read_manifest(manifest)
+    read = read_source(manifest)
     run(commands.run_manifest(console(), read, "rollout", reason=reason, reviewed=reviewed, bare=bare, as_json=as_json))
 
 
@@ -90,8 +92,9 @@ def verify(
 ) -> None:
     """Judge what runs now by the manifest's claims, changing nothing."""
     from deployments import run as commands
+    from deployments.manifest_file import read_source
 
-    read = commands.read_manifest(manifest)
+    read = read_source(manifest)
     run(commands.run_manifest(console(), read, "verify", reason=reason, reviewed=None, bare=bare, as_json=as_json))
 
 

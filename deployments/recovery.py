@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from rich.console import Console
 
 from deployments.run import print_error, report, watching
-from flows.history import History, full_id, stream_of
+from flows.history import History, full_id
 from flows.ports import Ports
+from flows.recovery import unfinished_rollouts
 from flows.session import recover as go_on_with
 from flows.session import resume
 from state.errors import InterlockError, LeaseHeld, UsageInvalid
@@ -41,11 +42,9 @@ async def recover(console: Console, rollout: str, *, as_json: bool, take_over: b
 async def _every(ports: Ports) -> tuple[list[Rollout], int]:
     ended: list[Rollout] = []
     code = 0
-    for stream in await ports.events.unfinished():
-        name = stream.removeprefix(stream_of(""))
+    for name in await unfinished_rollouts(ports):
         try:
-            if not (await History(ports, name).load()).ended:
-                ended.append(await _gone_on(ports, name))
+            ended.append(await _gone_on(ports, name))
         except LeaseHeld as held:
             print(f"left alone: {held}", file=sys.stderr)
         except InterlockError as error:

@@ -5,13 +5,15 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Console
 
 from deployments.live import asking_on_stderr, live
+from deployments.manifest_file import Source
 from deployments.page import show_claims, show_end, show_hold, show_plan, show_timeline, show_verdicts
+from deployments.serve.hand_over import Asked, handed_over, served_here
 from flows import conclude, requests
 from flows.history import History, full_id
 from flows.hold import asking
@@ -25,28 +27,10 @@ from flows.wiring import wired
 from state.action import Action
 from state.errors import PreflightRefused, Refused, StoreUnavailable, UsageInvalid
 from state.events import Purpose, RolloutRequested
-from state.manifest.load import load_manifest
 from state.manifest.model import Manifest
 from state.narrative import narrate
 from state.next_action import next_action
 from state.rollout import Rollout
-
-LONGEST_MANIFEST = 1 << 20
-"""Bytes that are read of a manifest; the loader's own limit is below that and says so."""
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises UsageInvalid for a file that cannot be read, ManifestInvalid with all its mistakes."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_MANIFEST + 1).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageInvalid(
-            f"{path} is no UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
-        ) from error
-    except OSError as error:
-        raise UsageInvalid(f"Cannot read {path}: {error.strerror}", hint="name a manifest file") from error
-    return load_manifest(text, str(path))
 
 
 async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: bool) -> int:
@@ -73,7 +57,7 @@ async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: b
 
 async def run_manifest(
     console: Console,
-    manifest: Manifest,
+    source: Source,
     purpose: Purpose,
     *,
     reason: str,
@@ -86,16 +70,19 @@ async def run_manifest(
         raise UsageInvalid("An empty text names no plan", hint="give the digest that `interlock plan` prints")
 
     async def request(ports: Ports) -> RolloutRequested:
-        return requests.from_manifest(ports, manifest, purpose, reason, reviewed)
+        return requests.from_manifest(ports, source.manifest, purpose, reason, reviewed)
 
-    return await _run(console, request, bare=bare, as_json=as_json)
+    body = {"manifest": source.text, "reason": reason}
+    asked = Asked("/verify", body) if purpose == "verify" else Asked("/rollouts", {**body, "plan": reviewed})
+    return await _run(console, request, asked, bare=bare, as_json=as_json)
 
 
 async def roll_back(console: Console, service: str, *, to: str, reason: str, bare: bool, as_json: bool) -> int:
     async def request(ports: Ports) -> RolloutRequested:
         return await requests.to_proven(ports, service, None, to, reason)
 
-    return await _run(console, request, bare=bare, as_json=as_json)
+    asked = Asked(f"/services/{quote(service, safe='')}/rollback", {"to": to, "reason": reason})
+    return await _run(console, request, asked, bare=bare, as_json=as_json)
 
 
 async def show(console: Console, rollout: str, *, as_json: bool) -> int:
@@ -117,10 +104,21 @@ async def show(console: Console, rollout: str, *, as_json: bool) -> int:
 
 
 async def _run(
-    console: Console, request: Callable[[Ports], Awaitable[RolloutRequested]], *, bare: bool, as_json: bool
+    console: Console,
+    request: Callable[[Ports], Awaitable[RolloutRequested]],
+    asked: Asked,
+    *,
+    bare: bool,
+    as_json: bool,
 ) -> int:
-    async with watching(console, as_json) as ports, prefect_beside(bare) as home:
-        ended = await to_its_end(ports, await request(ports), home)
+    """By the server of this data directory if it runs, else here."""
+    served = None if bare else await served_here(Settings())
+    if served is not None:
+        async with watching(console, as_json) as ports:
+            ended = await handed_over(served, asked, ports)
+    else:
+        async with watching(console, as_json) as ports, prefect_beside(bare) as home:
+            ended = await to_its_end(ports, await request(ports), home)
     return report(console, [ended], as_json=as_json)
 
 

@@ -1,6 +1,7 @@
 """Settings: one frozen model, from the environment (`INTERLOCK_…`), everything with a default that works."""
 
 import getpass
+import hashlib
 import os
 import socket
 from pathlib import Path
@@ -46,6 +47,11 @@ class Settings(BaseSettings):
     @property
     def store_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data_dir / 'interlock.db'}"
+
+    @property
+    def store_digest(self) -> str:
+        """Tells event stores apart without saying where they are, which may hold a password."""
+        return hashlib.sha256(self.store_url.encode()).hexdigest()
 
     @property
     def manifest_folder(self) -> Path:

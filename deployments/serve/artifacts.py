@@ -24,11 +24,24 @@ from prefect.exceptions import PrefectException
 from deployments.report.markdown import markdown
 from deployments.report.words import OUTCOMES, figure
 from deployments.serve.notes import Note, Notes, Progress
-from state.events import Event, HoldAnswered, HoldOpened, Judged, PlanMade, RolloutConcluded, RolloutRequested, decode
+from state.events import (
+    Event,
+    HoldAnswered,
+    HoldOpened,
+    Judged,
+    PlanMade,
+    ReadinessReached,
+    RolloutConcluded,
+    RolloutRequested,
+    decode,
+)
 from state.inspection.report import STAGES
 from state.plan import Plan
 from state.rollout_report import report_of
 from state.store.port import RecordedEvent
+
+STEPS = (*STAGES, "generating")
+"""Of a start, in their order; the last one is our own request."""
 
 Recorded = Callable[[], Awaitable[tuple[RecordedEvent, ...]]]
 
@@ -69,6 +82,8 @@ class Shown:
                 side = "new revision" if event.side == "new" else "old revision, put back"
                 described = f"Claims about the {side}: {event.outcome}"
                 await acreate_table_artifact(key=f"claims-{self._key}", table=rows(event), description=described)
+            case ReadinessReached():
+                await self._is_ready()
             case RolloutConcluded():
                 await self._report(event)
 
@@ -81,14 +96,20 @@ class Shown:
         await acreate_markdown_artifact(key=f"report-{self._key}", markdown=page, description=ended.summary)
 
     async def _progress(self, note: Progress) -> None:
-        done = 100.0 * (STAGES.index(note.stage) + 1) / len(STAGES) if note.stage in STAGES else 0.0
-        described = f"{note.stage} after {note.seconds:.1f} s"
+        """A wait is not measured by seconds, which nobody knows before, but by the stages of a start."""
+        if note.stage not in STEPS:
+            return
+        done, described = 100.0 * STEPS.index(note.stage) / len(STEPS), f"{note.stage} after {note.seconds:.1f} s"
         if self._waiting is None:
-            self._waiting = await acreate_progress_artifact(
-                progress=done, key=f"readiness-{self._key}", description=described
-            )
+            self._waiting = await acreate_progress_artifact(done, key=f"readiness-{self._key}", description=described)
         else:
-            await aupdate_progress_artifact(artifact_id=self._waiting, progress=done, description=described)
+            await aupdate_progress_artifact(self._waiting, progress=done, description=described)
+
+    async def _is_ready(self) -> None:
+        """The next wait, for the old revision, has a progress of its own."""
+        if self._waiting is not None:
+            await aupdate_progress_artifact(self._waiting, progress=100.0, description="it answers")
+        self._waiting = None
 
     def _emit(self, event: Event, at: datetime) -> None:
         for word, payload in words_of(event):

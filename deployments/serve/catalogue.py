@@ -11,7 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from deployments.api.ports import CataloguedService
-from deployments.run import read_manifest
+from deployments.manifest_file import read_manifest
 from state.errors import InterlockError, ManifestInvalid, NotFound
 from state.manifest.model import Manifest
 from state.manifest.yaml_text import read_yaml

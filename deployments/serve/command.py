@@ -21,9 +21,9 @@ from deployments.serve import log as logs
 from deployments.serve.catalogue import FolderCatalogue
 from deployments.serve.home import ServeHome
 from deployments.serve.lock import only_server
-from deployments.serve.reach import forget_reach, tell_reach
+from deployments.serve.reach import forget_reach, is_local, tell_reach
 from deployments.serve.signals import Asked, run_beside
-from flows.ports import utc_now
+from flows.ports import Watch, utc_now
 from flows.prefect_home import PrefectHome
 from flows.settings import Settings
 from flows.wiring import wired
@@ -63,7 +63,7 @@ async def _serve(options: Options, settings: Settings, asked: Asked) -> int:
         _bound("127.0.0.1", prefect.port, "--prefect-port").close()
     listening = _bound(options.host, options.port, "--port")
     try:
-        async with wired(settings) as (ports, stores):
+        async with wired(settings, Watch(said=log.warning)) as (ports, stores):
             await _refuse_open_doors(options.host, stores)
             catalogue = FolderCatalogue(settings.manifest_folder)
             url = f"http://{_local(options.host)}:{listening.getsockname()[1]}"
@@ -72,7 +72,7 @@ async def _serve(options: Options, settings: Settings, asked: Asked) -> int:
             config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=LEAVE_S)
             server = Server(config, partial(end_streams, app))
             async with _listening(server, listening), home.at_work() as working:
-                await tell_reach(settings.data_dir, stores, url)
+                await tell_reach(settings, stores, url)
                 _announce(url, prefect, settings)
                 code = await _until(asked, working)
                 await _stop(home, settings.stop_grace_s, asked)
@@ -119,7 +119,7 @@ def _bound(host: str, port: int, option: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=_family(host), backlog=128)
     except OSError as error:
-        said = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+        said = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
         where = f"Cannot listen at {host}:{port}: {said}"
         if error.errno != errno.EADDRINUSE:
             hint = "name an address of this machine, and a port that you may use"
@@ -136,7 +136,7 @@ async def _refuse_open_doors(host: str, stores: Stores) -> None:
     wish."""
     if _is_loopback(host):
         return
-    given = [t for t in await TokenStore(stores.engine).all() if t.valid(utc_now()) and not t.name.startswith("local ")]
+    given = [t for t in await TokenStore(stores.engine).all() if t.valid(utc_now()) and not is_local(t)]
     if not given:
         raise Refused(
             f"{host} can be reached from elsewhere, and there is no token to ask with",

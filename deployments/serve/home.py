@@ -39,7 +39,7 @@ class ServeHome:
         self, ports: Ports, catalogue: FolderCatalogue, prefect: PrefectHome, settings: Settings, url: str
     ) -> None:
         self.ports, self.catalogue, self._settings = ports, catalogue, settings
-        self._notebook = Notebook(_log_event)
+        self._notebook = Notebook(_log_event, log.warning)
         self._beside = PrefectBeside(prefect, self._with_prefect)
         marks = Marks(settings.data_dir / "serve" / "rollouts")
         self.resident = Resident(ports, marks, self._drive, self._notebook.watched)

@@ -55,11 +55,11 @@ Recorded = Callable[[str, Rollout, RecordedEvent], None]
 
 
 class Notebook:
-    """The notes of every rollout under way; `listeners` are told each event as well."""
+    """The notes of every rollout under way; `listener` is told each event as well, `said` what else is said of it."""
 
-    def __init__(self, *listeners: Recorded) -> None:
+    def __init__(self, listener: Recorded, said: Callable[[str], None]) -> None:
         self._notes: dict[str, Notes] = {}
-        self._listeners = listeners
+        self._listener, self._said = listener, said
 
     def watched(self, rollout: str) -> Watch:
         """The watch that takes notes of a rollout."""
@@ -67,12 +67,14 @@ class Notebook:
 
         def recorded(folded: Rollout, event: RecordedEvent) -> None:
             notes.take(event)
-            for listener in self._listeners:
-                listener(rollout, folded, event)
+            self._listener(rollout, folded, event)
             if folded.ended:
                 self._notes.pop(rollout, None)
 
-        return Watch(recorded=recorded, progress=lambda stage, seconds: notes.take(Progress(stage, seconds)))
+        def progress(stage: str, seconds: float) -> None:
+            notes.take(Progress(stage, seconds))
+
+        return Watch(recorded=recorded, progress=progress, said=self._said)
 
     def notes(self, rollout: str) -> Notes:
         """Raises KeyError for one that is not watched."""

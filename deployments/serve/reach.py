@@ -2,24 +2,32 @@
 
 import asyncio
 import fcntl
+import getpass
 import json
 import os
+import re
+import socket
 from contextlib import suppress
 from pathlib import Path
 
 from flows.ports import utc_now
+from flows.settings import Settings
 from state.model import Value
 from state.store.connect import Stores
-from state.store.tokens import SCOPES, TokenStore
+from state.store.tokens import SCOPES, Token, TokenStore
 
 
 class Reach(Value):
-    """Where the server listens, as seen from its own machine, and a token that may do everything."""
+    """Where the server listens, as seen from its own machine, and a token that may do everything; `store` names its
+    event store without saying where that is (`Settings.store_digest`)."""
 
     url: str
     token: str
     pid: int
+    store: str
 
+
+LOCAL = " local-"
 
 COMING_S = 30.0
 """Seconds that a server may take from its lock to its listening."""
@@ -57,14 +65,20 @@ async def reach(data_dir: Path) -> Reach | None:
     return None
 
 
-async def tell_reach(data_dir: Path, stores: Stores, url: str) -> None:
+async def tell_reach(settings: Settings, stores: Stores, url: str) -> None:
     """Write the file anew, 0600, with the token that it had if that is still valid. Raises StoreUnavailable."""
-    known = TokenStore(stores.engine)
+    known, data_dir = TokenStore(stores.engine), settings.data_dir
     token = _token_before(data_dir)
     if not token or await known.presented(token, utc_now()) is None:
-        _, token = await known.make(f"local {os.urandom(4).hex()}", SCOPES, utc_now())
-    _write(_path(data_dir), Reach(url=url, token=token, pid=os.getpid()))
+        _, token = await known.make(_token_name(), SCOPES, utc_now())
+    reached = Reach(url=url, token=token, pid=os.getpid(), store=settings.store_digest)
+    _replace(_path(data_dir), json.dumps(reached.as_json()))
     _token_path(data_dir).unlink(missing_ok=True)
+
+
+def is_local(token: Token) -> bool:
+    """Whether it is one that a server made for the command line on its own machine."""
+    return LOCAL in token.name
 
 
 def forget_reach(data_dir: Path) -> None:
@@ -73,6 +87,12 @@ def forget_reach(data_dir: Path) -> None:
     if token:
         _replace(_token_path(data_dir), token)
     _path(data_dir).unlink(missing_ok=True)
+
+
+def _token_name() -> str:
+    """Who may read the file, which is who asks by it; names of tokens are given once."""
+    user = re.sub(r"[^A-Za-z0-9._@-]", "-", f"{getpass.getuser()}@{socket.gethostname()}")
+    return f"{user[:48]}{LOCAL}{os.urandom(4).hex()}"
 
 
 def _token_path(data_dir: Path) -> Path:
@@ -85,10 +105,6 @@ def _token_before(data_dir: Path) -> str:
     with suppress(OSError):
         return _token_path(data_dir).read_text(encoding="utf-8")
     return ""
-
-
-def _write(path: Path, value: Reach) -> None:
-    _replace(path, json.dumps(value.as_json()))
 
 
 def _replace(path: Path, text: str) -> None:

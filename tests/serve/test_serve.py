@@ -1,12 +1,13 @@
 """`interlock serve` while Prefect does not answer: rollouts over HTTP, and the server's end in the middle of one."""
 
+import re
 import signal
 import stat
 from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.practice import Stage, ended, stage
+from tests.cli.practice import Stage, end_of, ended, stage
 from tests.serve.home import SERVICE, Served, file, served
 
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "EAGLE3"}}
@@ -99,7 +100,7 @@ def test_a_cancellation_over_http_turns_back(practice: Stage) -> None:
         assert server.api("POST", f"/rollouts/{rollout}/cancel").status_code == 202
         found = server.ended(rollout)
         assert found["state"] == "rolled-back"
-        assert "cancelled by local " in found["summary"]
+        assert re.search(r"cancelled by \S+@\S+ local-[0-9a-f]{8}\.", found["summary"])
 
 
 def test_a_manifest_with_a_mistake_is_told_with_its_line_and_takes_no_other_away(practice: Stage) -> None:
@@ -118,3 +119,29 @@ def test_a_manifest_with_a_mistake_is_told_with_its_line_and_takes_no_other_away
     finally:
         broken.unlink()
         unreadable.unlink()
+
+
+def test_the_command_line_hands_a_rollout_over_and_shows_it(practice: Stage) -> None:
+    with served(practice) as server:
+        done = practice.interlock("apply", practice.manifest({"mem_fraction_static": 0.8}), "--reason", "handed over")
+        assert done.code == 0, done
+        assert "PROMOTED" in done.out
+        assert "start-service" in done.out
+        assert server.until_it_says("ended: ")["outcome"] == "promoted"
+        assert practice.interlock("apply", practice.manifest({"mem_fraction_static": 0.65})).code == 0
+        back = practice.interlock("rollback", SERVICE, "--json")
+        assert (back.code, back.json["outcome"], back.json["purpose"]) == (0, "promoted", "rollback")
+        nothing = practice.interlock("rollback", SERVICE, "--to", "feed")
+        assert nothing.code == 2
+        assert re.match(rf"error: {SERVICE} has \d+ proven revisions: none begins with `feed`", nothing.err)
+
+
+def test_an_interrupted_command_turns_back_what_it_handed_over(practice: Stage) -> None:
+    before = practice.facts()
+    with served(practice) as server:
+        command = practice.start("apply", practice.manifest({"mem_fraction_static": 0.7}))
+        server.until_it_says("start-service: ")
+        ran = end_of(command, signal.SIGINT)
+        assert ran.code == 130, ran
+        assert "ROLLED-BACK" in ran.out
+    assert practice.facts().unit_file == before.unit_file

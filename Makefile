@@ -21,7 +21,7 @@ SECONDS ?= 60
 SEEDS ?= 1000
 SEED ?=
 
-.PHONY: help setup demo test moments simulate lab browser bench fuzz check style types rooms schema lock wheel clean
+.PHONY: help setup demo test moments simulate lab browser bench fuzz fuzz-api check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -56,6 +56,9 @@ bench: $(STAMP)  ## how long inspection takes for a large journal, beside grep (
 
 fuzz: $(STAMP)  ## feed inspection with damaged and disguised artefacts (SECONDS=60)
 	@$(BIN)/python benchmarks/fuzz_inspection.py --seconds $(SECONDS)
+
+fuzz-api: $(STAMP)  ## ask the HTTP API what its document allows, and what it forbids (SECONDS=60)
+	@INTERLOCK_FUZZ_API_S=$(SECONDS) $(BIN)/python -m pytest tests/api/test_schemathesis.py
 
 check: style types rooms schema  ## ruff, mypy, import-linter, and the migrations against the tables
 

@@ -28,6 +28,9 @@ sys.argv[0] = "prefect"
 runpy.run_module("prefect", run_name="__main__")
 """
 DRAIN_S = 5.0
+OWN_LOGGING = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
+"""This process tells its own story: Prefect's words on failed tasks, and on a server that is gone, only repeat it."""
+
 LONGEST_LOG = 8 << 20
 """Bytes of the server's log, of which one older file is kept."""
 
@@ -80,11 +83,11 @@ class PrefectHome:
     async def start(self) -> None:
         """Start the server and return at once; sets this process's own Prefect settings as well, before its import."""
         if self.given:
+            os.environ.update(OWN_LOGGING | os.environ)
             return
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         settings = environment(self.home, self.port)
-        # this process tells its own story: Prefect's words on failed tasks would only repeat it
-        os.environ.update(settings | {"PREFECT_LOGGING_LEVEL": "CRITICAL"})
+        os.environ.update(settings | OWN_LOGGING)
         with _log(self.home / "server.log") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _SERVER, str(os.getpid()),
@@ -117,10 +120,21 @@ class PrefectHome:
         except httpx.TransportError:
             return None
 
+    async def _refuses(self) -> bool:
+        """Whether nothing listens at the API's address; a server that is slow to answer does."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            try:
+                await client.get(f"{self.api_url}/health", timeout=2.0)
+            except httpx.ConnectError:
+                return True
+            except httpx.TransportError:
+                return False
+        return False
+
     async def stop(self) -> None:
         """Let Prefect tell what it still has to, then end the server that was started here: SIGTERM, then SIGKILL."""
         is_gone = self._process is not None and self._process.returncode is not None
-        await _events_sent(0.0 if is_gone else DRAIN_S)
+        await _events_sent(0.0 if is_gone or await self._refuses() else DRAIN_S)
         if self._process is None or is_gone:
             return
         self._process.terminate()

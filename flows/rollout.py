@@ -3,22 +3,22 @@
 Importing this module imports Prefect, which takes seconds: the command line does so only when it needs it.
 """
 
+import asyncio
 import signal
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-import httpx
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.exceptions import PrefectException
-from prefect.states import Completed, Failed
+from prefect.states import Cancelled, Completed, Failed
 
 from flows import requests
 from flows.history import History
 from flows.ports import Ports
+from flows.prefect_run import WENT_WRONG, heeding, in_time
 from flows.prefect_skin import prefect_skin, shown_as_done
-from flows.session import begin, go_on
+from flows.session import go_on, requested_history
 from flows.settings import Settings
 from flows.wiring import wired
 from state.errors import InterlockError
@@ -61,7 +61,7 @@ async def shown(history: History, requested: RolloutRequested) -> None:
     Prefect's own failures (its server is gone) end this early at most; the history says how far the rollout came.
     """
 
-    terminated = signal.getsignal(signal.SIGTERM)
+    terminated, over = signal.getsignal(signal.SIGTERM), asyncio.Event()
 
     @flow(
         name=requested.purpose,
@@ -75,16 +75,15 @@ async def shown(history: History, requested: RolloutRequested) -> None:
             signal.signal(
                 signal.SIGTERM, terminated
             )  # Prefect's own would tear the loop down, not turn the rollout back
-        await shown_as_done(history)
-        return _state(await go_on(history, prefect_skin))
+        try:
+            await shown_as_done(history)
+            return _state(await heeding(history, go_on(history, prefect_skin)))
+        finally:
+            over.set()
 
-    with suppress(PrefectException, httpx.HTTPError, RuntimeError):
-        await continued(
-            service=requested.service,
-            revision=requested.revision.short,
-            rollout=requested.rollout,
-            return_state=True,
-        )
+    named = {"service": requested.service, "revision": requested.revision.short, "rollout": requested.rollout}
+    with suppress(*WENT_WRONG):
+        await in_time(continued(**named, return_state=True), over)
 
 
 async def _from_manifest(text: str, purpose: Purpose, reason: str) -> State[str]:
@@ -98,16 +97,19 @@ async def _driven(request: Callable[[Ports], Awaitable[RolloutRequested]]) -> St
     """The state of the rollout's end; of what kept it from being begun, the sentence."""
     try:
         async with wired(Settings()) as (ports, _):
-            return _state(await begin(ports, await request(ports), prefect_skin))
+            history = await requested_history(ports, await request(ports))
+            return _state(await heeding(history, go_on(history, prefect_skin)))
     except InterlockError as error:
         return Failed(name=error.code, message=str(error), data="")
 
 
 def _state(ended: Rollout) -> State[str]:
-    """Completed or Failed, with the sentence of the rollout's end; a state, so that no traceback is shown for it."""
+    """Completed, Failed or Cancelled, with the sentence of the rollout's end: a state, so no traceback is shown."""
     concluded, requested = ended.concluded, ended.requested
     name = requested.rollout if requested else ""
     if concluded is None:
         return Failed(message="it has not ended", data=name)
+    if ended.cancelled:
+        return Cancelled(message=f"{concluded.outcome}: {concluded.summary}", data=name)
     made = Failed if concluded.exit_code else Completed
     return made(name=concluded.outcome, message=concluded.summary, data=name)

@@ -18,6 +18,7 @@ from tasks.practice.scene import UNIT, UNIT_FILE
 PEER = HERE / "peer"
 
 
+FACT_CLAIM = "mem-fraction-static"
 COMMAND_LINE = (sys.executable, "-c", "from deployments.cli import main; main()")
 
 
@@ -27,10 +28,12 @@ class ContenderFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """When the tool had verified the fact, and when it knew that the service was ready (seconds since the epoch)."""
+    """When the tool had verified the fact, when it knew that the service was ready, and when it had judged everything
+    that it judges (seconds since the epoch)."""
 
     verified: float
     ready: float | None = None
+    judged: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -66,7 +69,8 @@ async def told(made: Bench, rollout: str) -> Done:
     seen = [(decode(one), one.recorded_at.timestamp()) for one in history]
     judged = [at for event, at in seen if isinstance(event, Judged) and event.side == "new"]
     ready = [at for event, at in seen if isinstance(event, ReadinessReached)]
-    return Done(judged[-1], ready[0], {phase.name: round(phase.seconds, 3) for phase in phases(history)})
+    log = [at for event, at in seen if isinstance(event, ReadinessReached) and FACT_CLAIM in event.held]
+    return Done(log[0], ready[0], judged[-1], {phase.name: round(phase.seconds, 3) for phase in phases(history)})
 
 
 async def ansible(made: Bench, fraction: float, *, mitogen: bool = False) -> Done:
@@ -136,9 +140,14 @@ def _ansible_environment(made: Bench, verified: Path, mitogen: bool) -> dict[str
 
 async def _verified(argv: tuple[str, ...], environment: Mapping[str, str], made: Bench, verified: Path) -> Done:
     status, said = await call(argv, environment, made.folder)
-    if status != 0 or not verified.exists():
+    at = _written(verified)
+    if status != 0 or at is None:
         raise ContenderFailed(said[-2000:])
-    return Done(float(verified.read_text(encoding="utf-8")))
+    return Done(at)
+
+
+def _written(verified: Path) -> float | None:
+    return float(verified.read_text(encoding="utf-8")) if verified.exists() else None
 
 
 async def _job(made: Bench, fraction: float) -> dict[str, object]:

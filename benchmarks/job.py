@@ -29,7 +29,8 @@ ABOVE, SHARE = 0.15, 1.05
 @dataclass(frozen=True, slots=True)
 class Run:
     """Seconds. `downtime` is from the last good answer to the first that came once the tool had verified its fact,
-    `dark` to the first good answer, `noticed` from that to the tool's knowing of it."""
+    `dark` to the first good answer, `noticed` from that to the tool's knowing of it; `judged` is from the last good
+    answer to a verdict on everything that the tool judges."""
 
     tool: str
     start: float
@@ -37,6 +38,7 @@ class Run:
     dark: float
     downtime: float
     noticed: float | None = None
+    judged: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -65,6 +67,7 @@ async def once(made: Bench, tool: str, start: float) -> Run:
         dark=seen.first_good - seen.last_good,
         downtime=max(done.verified, seen.first_good) - seen.last_good,
         noticed=done.ready - seen.first_good if done.ready else None,
+        judged=done.judged - seen.last_good if done.judged else None,
         phases=done.phases,
     )
 
@@ -94,6 +97,7 @@ def rows(found: Sequence[Run]) -> list[Row]:
     total = {tool: sample([run.total for run in runs]) for tool, runs in by_tool.items()}
     ours = next(tool for tool in by_tool if tool.startswith("interlock"))
     noticed = sample([run.noticed for run in by_tool[ours] if run.noticed is not None])
+    judged = sample([run.judged for run in by_tool[ours] if run.judged is not None])
     return [
         Row(
             "downtime: last good answer → first verified one, engine start 3–4 s",
@@ -102,8 +106,9 @@ def rows(found: Sequence[Run]) -> list[Row]:
             downtime[FLOOR].text(),
             {tool: _against(tool, downtime) for tool in by_tool if tool not in (ours, FLOOR)},
             above[ours].median <= ABOVE,
-            "interlock's verdict is that on all its claims, with eight questions answered; the others find one fact in "
-            f"the log. Dark time of interlock: {_split(by_tool[ours])}.",
+            "all find the same fact in the log. Interlock's verdict on all its claims, with questions answered and "
+            f"long texts generated, comes {judged.text()} after the last good answer. Its dark time: "
+            f"{_split(by_tool[ours])}.",
         ),
         Row(
             "the same job, in total",

@@ -33,6 +33,9 @@ SPECULATION = (
 OTHER_STAGES_S = 1.1
 """Seconds of a start beside loading the weights, on an idle machine: the other stages, and the interpreter."""
 
+SPEED = {"forward_seconds": 0.001, "prefill_seconds": 0.001}
+"""So fast that the prober's own requests take nothing from the others."""
+
 SETTINGS_FILE = "opt/sglang/stand-in.json"
 
 
@@ -73,7 +76,7 @@ class Bench:
     def start_takes(self, seconds: float) -> None:
         """Let the next starts of the engine take about so long until it generates."""
         stages_s = {"weights": max(0.1, seconds - OTHER_STAGES_S)}
-        self.stage.put(SETTINGS_FILE, json.dumps({"stage_seconds": stages_s, "forward_seconds": 0.001, "prefill_seconds": 0.001}))
+        self.stage.put(SETTINGS_FILE, json.dumps({"stage_seconds": stages_s, **SPEED}))
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, **self.stage.environment, "PYTHONPATH": str(ROOT)}
@@ -91,7 +94,7 @@ async def bench(folder: Path, *faults: Mapping[str, object]) -> AsyncIterator[Be
 def probing(made: Bench) -> Iterator[Path]:
     """A prober beside the work, in the host's own network; the file that it writes."""
     path = made.folder / f"probes-{made.runs}.jsonl"
-    pid = (container.root(made.host).parent.name)
+    pid = container.root(made.host).parent.name
     words = ("nsenter", "--target", pid, "--net", "--", sys.executable, str(HERE / "prober.py"), str(PORT), str(path))
     process = subprocess.Popen(words)
     try:

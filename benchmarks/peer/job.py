@@ -7,9 +7,7 @@ from pyinfra.context import host
 from pyinfra.operations import files, python, server, systemd
 
 data = host.data
-installed = files.put(
-    name="install the unit", src=data.unit_source, dest=data.unit_file, mode="644", _sudo=True
-)
+installed = files.put(name="install the unit", src=data.unit_source, dest=data.unit_file, mode="644", _sudo=True)
 systemd.service(
     name="restart", service=data.unit, restarted=True, daemon_reload=True, _sudo=True, _if=installed.did_change
 )

@@ -9,6 +9,7 @@ class RequestRefused(InterlockError):
     """`status` is the HTTP status, `name` the error's wire name, `headers` go with the answer."""
 
     exit_code = 3
+    name_ = "request-refused"
 
     def __init__(
         self, status: int, name: str, message: str, *, hint: str = "", headers: Mapping[str, str] | None = None

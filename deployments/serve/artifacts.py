@@ -40,6 +40,9 @@ from state.plan import Plan
 from state.rollout_report import report_of
 from state.store.port import RecordedEvent
 
+TAG = "interlock"
+"""Of every flow run and deployment of ours."""
+
 STEPS = (*STAGES, "generating")
 """Of a start, in their order; the last one is our own request."""
 

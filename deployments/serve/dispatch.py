@@ -28,7 +28,9 @@ from prefect.states import Cancelled, Pending
 
 from deployments.serve.forms import Form
 from deployments.serve.inside import WENT_WRONG
+from deployments.serve.left_runs import overtaken, tell_of_lost
 from deployments.serve.offered import HOME, Home
+from state.errors import InterlockError
 
 log = logging.getLogger("interlock.serve")
 
@@ -41,7 +43,8 @@ AHEAD = timedelta(seconds=0.5)
 
 
 class Dispatcher:
-    """`forms` says what is offered now, `driven` which rollout each flow run drives; `cancel` turns one back."""
+    """`forms` says what is offered now, `driven` which rollout each flow run drives; `cancel` turns one back. `alone`
+    says that nobody else runs what is registered with this Prefect."""
 
     def __init__(
         self,
@@ -49,8 +52,11 @@ class Dispatcher:
         forms: Callable[[], Awaitable[tuple[Form, ...]]],
         driven: Mapping[UUID, str],
         cancel: Callable[[str, str], Awaitable[bool]],
+        *,
+        alone: bool,
     ) -> None:
         self._home, self._forms, self._driven, self._cancel = home, forms, driven, cancel
+        self._alone, self._closing = alone, False
         self._flows: dict[UUID, Flow[..., object]] = {}
         self._running: dict[UUID, asyncio.Task[None]] = {}
         self._registered: dict[str, str] = {}
@@ -60,13 +66,16 @@ class Dispatcher:
         while True:
             try:
                 await self._while_it_answers()
-            except WENT_WRONG as error:
+            except (*WENT_WRONG, InterlockError) as error:
                 log.warning("Prefect does not take part: %s", error, extra={"error": type(error).__name__})
                 self._registered.clear()
             await asyncio.sleep(AGAIN_AFTER_S)
 
     async def _while_it_answers(self) -> None:
         async with get_client() as client:
+            await self._renew(client)
+            if self._alone and (lost := await tell_of_lost(client, self._flows, (*self._running, *self._driven))):
+                log.warning("%d flow runs had been left by a server that is gone", lost)
             renewing = asyncio.create_task(self._renew_for_ever(client))
             try:
                 while not renewing.done():
@@ -77,6 +86,10 @@ class Dispatcher:
                 renewing.cancel()
                 await asyncio.wait([renewing])
 
+    def close(self) -> None:
+        """Take no more: what becomes due is the next server's."""
+        self._closing = True
+
     async def drained(self, within_s: float) -> None:
         """Wait until the flow runs here have told Prefect how they ended."""
         if self._running:
@@ -86,9 +99,12 @@ class Dispatcher:
 
     async def _renew_for_ever(self, client: PrefectClient) -> None:
         while True:
-            for form in await self._forms():
-                await self._register(client, form)
             await asyncio.sleep(RENEW_EVERY_S)
+            await self._renew(client)
+
+    async def _renew(self, client: PrefectClient) -> None:
+        for form in await self._forms():
+            await self._register(client, form)
 
     async def _register(self, client: PrefectClient, form: Form) -> None:
         """Once for each change: every registration schedules the runs to come anew."""
@@ -101,16 +117,21 @@ class Dispatcher:
         self._registered[form.name] = told
 
     async def _look(self, client: PrefectClient) -> None:
-        if not self._flows:
-            return
+        if not self._closing:
+            await self._take_due(client)
+        if self._running or self._driven:
+            await self._look_for_cancelled(client)
+
+    async def _take_due(self, client: PrefectClient) -> None:
         due = await client.get_scheduled_flow_runs_for_deployments(
             list(self._flows), scheduled_before=datetime.now(UTC) + AHEAD
         )
+        late = overtaken(due)
+        for run in late:
+            await client.set_flow_run_state(run.id, Cancelled(message="a later switch of the service is due as well"))
         for run in due:
-            if run.id not in self._running and run.deployment_id in self._flows:
+            if run.id not in self._running and run not in late:
                 self._running[run.id] = asyncio.create_task(self._run(client, run), name=f"flow run {run.name}")
-        if self._running or self._driven:
-            await self._look_for_cancelled(client)
 
     async def _look_for_cancelled(self, client: PrefectClient) -> None:
         cancelling = await client.read_flow_runs(
@@ -132,7 +153,8 @@ class Dispatcher:
             with suppress(*WENT_WRONG):
                 if await self._claimed(client, run):
                     HOME.set(self._home)
-                    log.info("flow run `%s` is due", run.name, extra={"flow_run": str(run.id)})
+                    name = self._flows[run.deployment_id].name if run.deployment_id else ""
+                    log.info("a flow run of `%s` is due", name, extra={"flow_run": str(run.id)})
                     await self._in_engine(client, run)
         finally:
             self._running.pop(run.id, None)

@@ -10,9 +10,8 @@ from prefect.flows import Flow
 from prefect.utilities.callables import parameter_schema
 
 from deployments.serve import offered
+from deployments.serve.artifacts import TAG
 from deployments.serve.catalogue import Contents, Switch
-
-TAG = "interlock"
 
 
 @dataclass(frozen=True, slots=True)

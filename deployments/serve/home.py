@@ -69,6 +69,8 @@ class ServeHome:
 
     async def stop(self, grace_s: float) -> None:
         """Rollouts first; then the flow runs that show them."""
+        if self._dispatcher is not None:
+            self._dispatcher.close()
         await self.resident.stop(grace_s)
         if self._dispatcher is not None:
             await self._dispatcher.drained(TELL_S)
@@ -103,7 +105,8 @@ class ServeHome:
         from deployments.serve.inside import Inside
 
         self._inside = self._inside or Inside(self._notebook, self._evidence_url)
-        self._dispatcher = Dispatcher(self, self._forms, self._inside.flow_runs, self.resident.cancel)
+        alone = not self._beside.home.given
+        self._dispatcher = Dispatcher(self, self._forms, self._inside.flow_runs, self.resident.cancel, alone=alone)
         await self._dispatcher.for_ever()
 
     async def _forms(self) -> "tuple[Form, ...]":

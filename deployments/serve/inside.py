@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import httpx
-from prefect import flow
+from prefect import flow, tags
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.states import Cancelled, Completed, Failed
 
-from deployments.serve.artifacts import Shown
+from deployments.serve.artifacts import TAG, Shown
 from deployments.serve.notes import Notebook
 from flows.history import History
 from flows.prefect_skin import prefect_skin, shown_as_done
@@ -54,7 +54,7 @@ class Inside:
             return state_of(await self.in_this_flow_run(history))
 
         named = {"service": requested.service, "revision": requested.revision.short, "rollout": requested.rollout}
-        with suppress(*WENT_WRONG):
+        with suppress(*WENT_WRONG), tags(TAG):
             await driven(**named, reason=requested.reason, return_state=True)
         return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
 

@@ -89,7 +89,8 @@ def test_a_refuted_rollout_fails_with_the_sentence(server: Served) -> None:
 def test_a_cancellation_in_prefect_turns_the_rollout_back(server: Served, practice: Stage) -> None:
     before = practice.facts()
     run = server.run_deployment("rollout", target=f"{SERVICE}/night-vm")
-    server.until_it_says("start-service: ", times=3)
+    rollout = server.until_it_says("asked by ", times=3)["rollout"]
+    server.until_it_says("start-service: ", rollout=rollout)
     server.prefect("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}, "force": False})
     ended = server.flow_run_ended(run)
     assert ended["state"]["type"] == "CANCELLED"
@@ -118,7 +119,7 @@ def test_verify_and_recover_from_their_forms(server: Served) -> None:
 @pytest.mark.parametrize("way", ["form", "http", "command line"])
 def test_a_question_is_answered_alike_in_every_way(server: Served, practice: Stage, way: str) -> None:
     held = server.run_deployment("rollout", target=f"{SERVICE}/asks", reason=way)
-    asked = server.until_it_says("open-hold: ", times=1 + ["form", "http", "command line"].index(way))
+    asked = server.until_it_says("hold: asks until ", times=1 + ["form", "http", "command line"].index(way))
     rollout = asked["rollout"]
     if way == "form":
         form = eventually(lambda: deployments(server)["answer"], lambda f: rollout in choices(f))
@@ -147,7 +148,7 @@ def test_a_schedule_in_a_manifest_starts_a_rollout(server: Served, practice: Sta
     file(practice, "day", schedule=each_minute)
     try:
         server.until_it_says("by schedule: night-vm at * * * * * (Europe/Berlin)")
-        due = server.until_it_says(f"flow run `switch to {SERVICE}/night-vm` is due")
+        due = server.until_it_says("a flow run of `scheduled-switch` is due")
         ended = server.flow_run_ended(due["flow_run"])
         assert (ended["state"]["type"], ended["state"]["name"]) == ("COMPLETED", "promoted"), ended["state"]
         assert ended["auto_scheduled"]

@@ -1,0 +1,92 @@
+"""Manifests on file: which revision a file is, and that a mistake takes only its own file away."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from deployments.serve.catalogue import FolderCatalogue, read_folder
+from state.errors import ManifestInvalid, NotFound
+
+TEXT = """interlock: 1
+service: {service}
+hosts:
+  serving: {{address: llm-one.example, user: interlock}}
+unit: {{host: serving, name: sglang.service, user: sglang}}
+engine:
+  kind: sglang
+  command: [/opt/sglang/bin/sglang, serve]
+  endpoint: http://127.0.0.1:30000
+  arguments: {{model_path: /models/a}}
+"""
+
+
+def put(folder: Path, name: str, service: str = "a", more: str = "") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TEXT.format(service=service) + more, encoding="utf-8")
+    return path
+
+
+def test_a_revision_is_named_by_its_file_and_a_service_by_its_manifest(tmp_path: Path) -> None:
+    for name in ("day.yaml", "a/night-vm.yaml", "x/y/too-deep.yaml", ".hidden.yaml", "a/notes.yml"):
+        put(tmp_path, name)
+    put(tmp_path, "b/day.yaml", "b")
+    assert read_folder(tmp_path).targets == ("a/day", "a/night-vm", "b/day")
+    assert read_folder(tmp_path).mistakes == ()
+    assert read_folder(tmp_path / "absent").targets == ()
+
+
+def test_of_two_files_for_one_revision_the_second_is_told(tmp_path: Path) -> None:
+    put(tmp_path, "a/day.yaml")
+    second = put(tmp_path, "b/day.yaml")
+    contents = read_folder(tmp_path)
+    assert contents.targets == ("a/day",)
+    assert [str(m).splitlines()[1] for m in contents.mistakes] == [
+        f"{second}:1: service: `a/day` is in {tmp_path}/a/day.yaml already; give the file another name"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        pytest.param('{cron: "0 7 * * *", revision: night}', None, id="a revision beside it, in UTC"),
+        pytest.param('{cron: "0 7 * * *", revision: night, timezone: Europe/Berlin}', None, id="in another zone"),
+        pytest.param('{cron: "0 7 * * *", revision: gone}', "revision: there is no manifest of a at",
+                     id="no such file"),
+        pytest.param('{cron: "0 7 * * *", revision: other}', "revision: there is no manifest of a at",
+                     id="a file of another service"),
+        pytest.param('{cron: "0 7 * * *", revision: far}', "revision: there is no manifest of a at",
+                     id="a file of another folder"),
+        pytest.param('{cron: "0 7 * * *", revision: night, timezone: Mars/Olympus}', "timezone: `Mars/Olympus`",
+                     id="no such zone"),
+    ],
+)  # fmt: skip
+def test_a_schedule_names_a_revision_beside_it(tmp_path: Path, schedule: str, told: str | None) -> None:
+    day = put(tmp_path, "a/day.yaml", more=f"schedule:\n  - {schedule}\n")
+    put(tmp_path, "a/night.yaml")
+    put(tmp_path, "a/other.yaml", "b")
+    put(tmp_path, "far.yaml")
+    contents = read_folder(tmp_path)
+    assert "a/day" in contents.targets
+    assert len(contents.switches) == (told is None)
+    assert [told in str(m) and f"{day}:12: schedule[0]." in str(m) for m in contents.mistakes] == [True] * bool(told)
+
+
+def test_the_same_switch_in_two_manifests_is_one(tmp_path: Path) -> None:
+    same = 'schedule:\n  - {cron: "0 22 * * *", revision: night}\n'
+    put(tmp_path, "a/day.yaml", more=same)
+    put(tmp_path, "a/night.yaml", more=same)
+    assert [s.target for s in read_folder(tmp_path).switches] == ["a/night"]
+
+
+def test_what_is_not_on_file_is_refused_with_what_is_and_a_mistake_with_its_line(tmp_path: Path) -> None:
+    put(tmp_path, "a/day.yaml")
+    put(tmp_path, "a/broken.yaml", more="surplus: 1\n")
+    catalogue = FolderCatalogue(tmp_path)
+    with pytest.raises(NotFound, match="no manifest `a/night`") as missing:
+        asyncio.run(catalogue.manifest("a", "night"))
+    assert missing.value.hint == "on file: a/day"
+    with pytest.raises(ManifestInvalid, match=r"broken\.yaml:11: surplus: is not known here"):
+        asyncio.run(catalogue.manifest("a", "broken"))
+    assert [(s.service, s.revisions) for s in asyncio.run(catalogue.services())] == [("a", ("day",))]

@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
+from deployments.api import schemas as answers
 from deployments.api.guard import KEYED
 from deployments.api.schemas import EventPage, Problem
 
@@ -22,6 +23,9 @@ def document_of(app: FastAPI) -> dict[str, Any]:
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         for model in (Problem, EventPage):
             schemas.update(_schemas(model))
+        for name, shown in _examples().items():
+            if name in schemas:
+                schemas[name]["examples"] = shown
         scheme = {"type": "http", "scheme": "bearer", "description": "A token of `interlock token make`."}
         made["components"]["securitySchemes"] = {"bearer": scheme}
         for path in made["paths"].values():
@@ -31,6 +35,13 @@ def document_of(app: FastAPI) -> dict[str, Any]:
                     parameter["schema"] = _without_null(parameter["schema"])
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _examples() -> dict[str, Any]:
+    """Of each model that is answered with. FastAPI leaves every null out of its document, also of examples."""
+    models = {m.__name__: m for m in vars(answers).values() if isinstance(m, type) and issubclass(m, BaseModel)}
+    extras = {name: model.model_config.get("json_schema_extra") for name, model in models.items()}
+    return {name: extra["examples"] for name, extra in extras.items() if isinstance(extra, dict)}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
 from state.store.tables import REVISIONS, VERSION_TABLE
+from state.store.writer import SqliteWriter
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction on the same SQLite file."""
@@ -70,7 +71,10 @@ def create_engine(url: str) -> AsyncEngine:
         "pool_reset_on_return": None,
     }
     if parsed.get_backend_name() == "sqlite":
+        writer = _writer(parsed)
+        options["execution_options"]["writer"] = writer
         engine = create_async_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+        event.listen(engine.sync_engine, "engine_disposed", lambda _engine: writer.close())
         event.listen(engine.sync_engine, "do_connect", _open_first)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
@@ -80,6 +84,11 @@ def create_engine(url: str) -> AsyncEngine:
     )
     _discard_the_dead(engine.sync_engine)
     return engine
+
+
+def _writer(url: URL) -> SqliteWriter:
+    uri = url.query.get("uri") == "true"
+    return SqliteWriter(url.database or "", uri=uri, timeout_s=BUSY_TIMEOUT_S, pragmas=_SQLITE_PRAGMAS)
 
 
 def _discard_the_dead(engine: Engine) -> None:
@@ -148,6 +157,7 @@ class Database:
         self._reader = engine
         self._writer = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
         self._lock: asyncio.Lock = engine.sync_engine.get_execution_options().get("write_lock") or asyncio.Lock()
+        self._single: SqliteWriter | None = engine.sync_engine.get_execution_options().get("writer")
         self.place = place_of(engine.url)
 
     @asynccontextmanager
@@ -166,10 +176,13 @@ class Database:
                     yield connection
 
     @asynccontextmanager
-    async def single_writing(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for one statement that is its own transaction; raises as `reading`."""
+    async def single_writing(self) -> AsyncIterator[AsyncConnection | SqliteWriter]:
+        """Who runs one statement that is its own transaction; raises as `reading`."""
         async with self._lock:
             with translated(self._writer.url):
+                if self._single is not None:
+                    yield self._single
+                    return
                 async with self._writer.connect() as connection:
                     yield connection
 

@@ -12,11 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from state.errors import StoreUnavailable, VersionConflict
 from state.store.chain import Sealed, seal
 from state.store.connect import open_stores
+from state.store.database import Database
 from state.store.migrate import check, upgrade
 from state.store.port import GENESIS, NewEvent
 from state.store.single import insert_single
 from state.store.tables import events
 from state.store.verification import verify_history
+from state.store.writer import SqliteWriter
 
 # a process of its own: opens the store, and appends to a shared stream (reading again at a conflict) and to its own
 WRITER = """
@@ -24,6 +26,7 @@ import asyncio, sys
 from datetime import UTC, datetime
 from state.errors import VersionConflict
 from state.store.connect import open_stores
+from state.store.database import Database
 from state.store.migrate import upgrade
 from state.store.port import NewEvent
 
@@ -218,19 +221,19 @@ async def test_an_event_is_never_chained_onto_another_than_the_head(
         (right,) = seal("rollout-1", 1, first.digest, [NewEvent("made", 1, {})], now())
         (wrong,) = seal("rollout-1", 1, "f" * 64, [NewEvent("made", 1, {})], now())
         (early,) = seal("rollout-1", 2, first.digest, [NewEvent("made", 1, {})], now())
-        async with stores.engine.connect() as connection:
-            assert await insert_single(connection, "f" * 64, wrong) is None
-            assert await insert_single(connection, first.digest, early) is None
-            position = await insert_single(connection, first.digest, right)
-            assert await insert_single(connection, first.digest, right) is None
+        async with Database(stores.engine).single_writing() as writer:
+            assert await insert_single(writer, "f" * 64, wrong) is None
+            assert await insert_single(writer, first.digest, early) is None
+            position = await insert_single(writer, first.digest, right)
+            assert await insert_single(writer, first.digest, right) is None
         assert [e.position for e in await stores.events.read("rollout-1")] == [first.position, position]
 
 
 async def test_an_append_whose_answer_is_lost_is_found_and_not_made_twice(
     store_url: str, now: Callable[[], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def insert_and_lose(connection: AsyncConnection, previous: str, event: Sealed) -> int | None:
-        await insert_single(connection, previous, event)
+    async def insert_and_lose(writer: AsyncConnection | SqliteWriter, previous: str, event: Sealed) -> int | None:
+        await insert_single(writer, previous, event)
         raise StoreUnavailable("the connection was lost after the commit")
 
     monkeypatch.setattr("state.store.sql.insert_single", insert_and_lose)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from flows.history import stream_of
 from flows.lease import release as release_leases
 from flows.ports import Ports
-from flows.spooled import say
+from flows.spooled import mark_ahead, old_files_are_kept, say, stays_away
 from flows.work import Work
 from state.claims import Verdict
 from state.errors import InterlockError
@@ -26,6 +26,8 @@ async def conclude(work: Work) -> Event:
     ending = work.action.ending
     assert ending is not None  # `state.action.conclude` always gives one
     if ending == "promoted":
+        await stays_away(work.ports)
+        await mark_ahead(work.ports, work.rollout, work.hosts)
         await _take_down_guards(work)
         await _record_proven(work)
     if ending in ("promoted", "rolled-back", "aborted"):
@@ -140,7 +142,7 @@ async def _take_down_guards(work: Work) -> None:
         host = work.hosts[step.host]
         if isinstance(step, ArmTimer):
             await timer.disarm(host, step.inverse(), work.fence(step.host))
-        if isinstance(step, StageFiles):
+        if isinstance(step, StageFiles) and not await old_files_are_kept(work.ports, step.host):
             await stage.discard(host, step.inverse(), work.fence(step.host))
 
 

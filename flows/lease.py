@@ -6,7 +6,7 @@ from functools import partial
 
 from flows.history import stream_of
 from flows.ports import Hosts, Ports
-from flows.spooled import say
+from flows.spooled import refuse_ahead, say
 from state.errors import FencedOut, HostReverted, InterlockError, LeaseHeld, TakenOver, VersionConflict
 from state.events import LeaseTaken, RolloutRequested, RolloutResumed, decode, encode
 from state.leases import Lease, SubjectLeased, SubjectReleased, lease_of, whole
@@ -63,6 +63,10 @@ async def _take(
     fresh: dict[str, int],
 ) -> LeaseTaken:
     again = key != "lease:0"
+    if again and key != "lease:reverted":
+        names = [name for names in subjects(requested).values() for name in names]
+        recorded = await ports.events.read(stream_of(requested.rollout))
+        await refuse_ahead(hosts, names, requested.rollout, recorded)
     if again and key != "lease:reverted":
         await _refuse_reverted(hosts, requested)
     elif again:

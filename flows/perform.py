@@ -7,6 +7,7 @@ from flows import conclude, hold, lease, prove
 from flows.history import History
 from flows.keepalive import renew_timers
 from flows.ports import Hosts, Ports
+from flows.spooled import mark_ahead, old_files_are_kept
 from flows.uncut import uncut
 from flows.work import Work, keep
 from state.action import Action
@@ -173,6 +174,7 @@ async def _measured(work: Work, *, good: bool) -> Items:
 
 
 async def _step(work: Work) -> Event:
+    await mark_ahead(work.ports, work.rollout, work.hosts)
     index = work.action.step if work.action.step is not None else -1
     planned = work.plan.steps[index]
     step = planned.inverse() if work.action.direction == "undo" else planned
@@ -199,6 +201,8 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
             contents = {f.digest: f.data for f in work.revision.files}
             contents |= {digest: text.encode() for digest, text in step.texts.items()}
             return await stage.stage(host, step, fence, contents)
+        case DiscardStaged() if await old_files_are_kept(work.ports, step.host):
+            return {"kept": True}
         case DiscardStaged():
             return await stage.discard(host, step, fence)
         case ArmTimer():

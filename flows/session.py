@@ -12,12 +12,28 @@ from flows.keepalive import kept_alive
 from flows.perform import performer
 from flows.ports import Ports, opened
 from flows.retrying import retrying
-from flows.spooled import flush_one, flushed_at_the_end, is_driven_here, let_go_at_the_end, spooling
+from flows.spooled import (
+    can_come_in,
+    flush_left,
+    flushed_at_the_end,
+    is_driven_here,
+    let_go_at_the_end,
+    refuse_ahead,
+    spooling,
+)
 from flows.uncut import in_spite_of_cancellation
 from flows.unrecorded import told_where_it_broke_off
-from state.errors import LeaseHeld, TakenOver, VersionConflict
+from state.errors import (
+    DeadlineExceeded,
+    HostAhead,
+    HostUnreachable,
+    LeaseHeld,
+    PrivilegeRefused,
+    TakenOver,
+    VersionConflict,
+)
 from state.events import CancelRequested, RolloutRequested, RolloutResumed, decode
-from state.next_action import next_action
+from state.next_action import begun_steps, next_action
 from state.rollout import Rollout, fold
 from state.store.port import RecordedEvent
 
@@ -60,8 +76,7 @@ async def resumed_history(ports: Ports, rollout_id: str) -> History:
     What this machine still has spooled of it comes into the store first. Raises NotFound, HistoryCorrupt; TakenOver if
     somebody else was first.
     """
-    with suppress(TakenOver):  # what is spooled is kept, and the store's history is what is gone on with
-        await flush_one(ports, rollout_id)
+    await flush_left(ports, rollout_id)
     history = History(ports, rollout_id)
     rollout = await history.load()
     if not rollout.ended or is_stranded(rollout):
@@ -85,13 +100,14 @@ async def refuse_driven(ports: Ports, rollout_id: str) -> None:
     """Raises LeaseHeld while the rollout's orchestrator may be alive: until its leases are over.
 
     Before it has any, and for a verification that takes none: until nothing was recorded for as long as a lease lasts.
-    A process of this machine that spools its facts is alive whatever its leases say: it could not renew them.
+    A process of this machine that spools its facts is alive whatever its leases say: it could not renew them. Raises
+    HostAhead where the facts wait on another machine.
     """
     recorded = await History(ports, rollout_id).recorded()
     rollout = fold(map(decode, recorded))
     if rollout.ended or rollout.requested is None:
         return
-    if is_driven_here(ports, rollout_id):
+    if is_driven_here(ports.spools, rollout_id):
         at_least = f"{ports.now().isoformat(timespec='seconds')}, at least"
         raise LeaseHeld(f"Rollout {rollout_id}", _driver(recorded), rollout.requested.reason, at_least)
     held = await lease.held_by(ports, rollout.requested)
@@ -103,6 +119,22 @@ async def refuse_driven(ports: Ports, rollout_id: str) -> None:
         holder, until = _driver(recorded), recorded[-1].recorded_at + timedelta(seconds=ports.lease_s)
     if until > ports.now():
         raise LeaseHeld(f"Rollout {rollout_id}", holder, rollout.requested.reason, until.isoformat(timespec="seconds"))
+    if begun_steps(rollout):
+        await _refuse_ahead(ports, rollout.requested, recorded)
+
+
+async def _refuse_ahead(ports: Ports, requested: RolloutRequested, recorded: Sequence[RecordedEvent]) -> None:
+    """Raises HostAhead while the facts may still come in; a host that cannot be asked now will be when the lease is
+    taken."""
+    names = {name for names in lease.subjects(requested).values() for name in names}
+    async with opened(ports, requested.hosts) as hosts:
+        try:
+            await refuse_ahead(hosts, sorted(names), requested.rollout, recorded)
+        except HostAhead as ahead:
+            if can_come_in(ahead.spool, recorded):
+                raise
+        except (HostUnreachable, DeadlineExceeded, PrivilegeRefused):
+            return
 
 
 def _driver(recorded: Sequence[RecordedEvent]) -> str:

@@ -5,22 +5,24 @@ the rollout goes on to a safe end (docs/decisions/0011).
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from flows.history import History
-from flows.ports import Ports, Watch
+from flows.ports import Hosts, Ports, Watch
 from state.action import Action
-from state.errors import InterlockError, SpoolDamaged, StoreUnavailable, TakenOver, VersionConflict
-from state.events import Event, encode
+from state.errors import HostAhead, InterlockError, SpoolDamaged, StoreUnavailable, TakenOver, VersionConflict
+from state.events import Event, RolloutResumed, encode
 from state.next_action import begun_steps, next_action
 from state.rollout import Rollout
 from state.store.flush import Flush, settle
 from state.store.patient import Patience, PatientEvents, PatientEvidence
-from state.store.port import SpoolFile, Spools
-from state.store.spool import Spooled, read_spool
+from state.store.port import RecordedEvent, SpoolFile, Spools
+from state.store.spool import SPOOLED, Spooled, follows, read_spool
 from state.store.spooling import Spooling, SpoolingEvents, Terms
+from tasks.ahead import say_ahead, spool_ahead
+from tasks.sequence import Fence
 
 BEFORE_THE_STOP_S, AFTER_THE_STOP_S = 60.0, 4.0
 """How long an answer of the store is waited for: longer than SQLite waits for another writer; then as little as a
@@ -38,7 +40,8 @@ def spooling(history: History) -> Spooling | None:
         return ports.events.spooling
     if ports.spools is None:
         return None
-    made = Spooling(ports.events, ports.evidence, ports.spools.of(history.rollout_id), _terms(history))
+    name = name_of(history.rollout_id, history.rollout.session)
+    made = Spooling(ports.events, ports.evidence, ports.spools.of(name), _terms(history))
     history.ports = replace(ports, events=made.events, evidence=made.evidence)
     return made
 
@@ -48,6 +51,7 @@ def _terms(history: History) -> Terms:
     return Terms(
         stream=history.stream,
         rollout=history.rollout_id,
+        holder=ports.holder,
         may_spool=lambda: bool(begun_steps(history.rollout)),
         patience_s=lambda: AFTER_THE_STOP_S if outage_begun(history.rollout) else BEFORE_THE_STOP_S,
         now=ports.now,
@@ -70,6 +74,40 @@ def refuse_unrecorded(history: History, action: Action, before: Rollout) -> None
         raise StoreUnavailable("it went away before the service was stopped")
     if history.ports.spools:
         history.ports.spools.reserve()
+
+
+def unflushed(ports: Ports) -> Spooling | None:
+    """The spool of the rollout that uses these ports, while something waits in it."""
+    spool = ports.events.spooling if isinstance(ports.events, SpoolingEvents) else None
+    return spool if spool and spool.waiting else None
+
+
+async def mark_ahead(ports: Ports, rollout: Rollout, hosts: Hosts) -> None:
+    """Before a change that the store does not know of, tell the hosts whose history is behind where the facts are.
+
+    Raises what `tasks.ahead.say_ahead` does.
+    """
+    spool = unflushed(ports)
+    if spool is None or rollout.requested is None:
+        return
+    for name, number in rollout.fencing.items():
+        if (spool.name, name) not in spool.told:
+            await say_ahead(hosts[name], Fence(rollout.requested.rollout, number), spool.name)
+            spool.told.add((spool.name, name))
+
+
+async def refuse_ahead(hosts: Hosts, names: Iterable[str], rollout: str, recorded: Sequence[RecordedEvent]) -> None:
+    """Raises HostAhead for a host that is marked with a spool which the history does not have."""
+    known = {event.metadata.get(SPOOLED) for event in recorded}
+    for name in names:
+        spool = await spool_ahead(hosts[name], rollout)
+        if spool and spool not in known:
+            raise HostAhead(name, rollout, spool)
+
+
+def can_come_in(spool: str, recorded: Sequence[RecordedEvent]) -> bool:
+    """Whether a spool may still be flushed: not once another session has written behind the event that it follows."""
+    return not any(e.type == RolloutResumed.wire and e.version > follows(spool) for e in recorded)
 
 
 @contextmanager
@@ -95,13 +133,28 @@ async def flushed_at_the_end(history: History) -> None:
     spool = spooling(history)
     if spool is None or not spool.waiting or next_action(history.rollout) is not None:
         return
-    with suppress(asyncio.CancelledError, TimeoutError):
-        async with asyncio.timeout(END_S):
-            while not await spool.flush(now=True):
-                history.ports.watch.progress("waiting for the event store", history.ports.clock())
-                await asyncio.sleep(LOOK_EVERY_S)
+    with suppress(asyncio.CancelledError):
+        await stays_away(history.ports)
     if spool.waiting:
         history.ports.watch.said(_left(history.rollout_id, spool.waiting, spool.file.place))
+
+
+async def stays_away(ports: Ports) -> bool:
+    """Whether facts still wait in the spool once a side is proven and END_S have been waited, all in all: nothing is
+    dark then. Raises TakenOver."""
+    while (spool := unflushed(ports)) and not await spool.flush(now=True) and spool.waited_s < END_S:
+        ports.watch.progress("waiting for the event store", spool.waited_s)
+        await asyncio.sleep(LOOK_EVERY_S)
+        spool.waited_s += LOOK_EVERY_S
+    return unflushed(ports) is not None
+
+
+async def old_files_are_kept(ports: Ports, host: str) -> bool:
+    """Whether what was staged and kept stays on its host: whoever would go on without the spooled facts needs it."""
+    kept = await stays_away(ports)
+    if kept:
+        ports.watch.said(f"the files that were staged and kept stay on {host}, for the event store is away")
+    return kept
 
 
 def _left(rollout: str, facts: int, place: str) -> str:
@@ -119,46 +172,52 @@ async def say(ports: Ports, stream: str, event: Event) -> None:
         await settle(ports.events, stream, encode(event))
 
 
-def is_driven_here(ports: Ports, rollout_id: str) -> bool:
-    """Whether a living process of this machine holds the rollout's spool."""
-    if ports.spools is None or rollout_id not in ports.spools.left():
-        return False
-    file = ports.spools.of(rollout_id)
-    held = file.hold()
-    file.let_go()
-    return not held and rollout_id in ports.spools.left()
+def name_of(rollout: str, session: int) -> str:
+    """A spool's: each session has its own, for one that was overtaken may wake up beside the next."""
+    return f"{rollout}.{session}"
+
+
+def rollout_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def left_of(spools: Spools | None, rollout: str) -> list[str]:
+    return [name for name in spools.left() if rollout_of(name) == rollout] if spools else []
+
+
+def is_driven_here(spools: Spools | None, rollout: str) -> bool:
+    """Whether a living process of this machine holds a spool of the rollout."""
+    for name in left_of(spools, rollout):
+        assert spools is not None  # it has one
+        file = spools.of(name)
+        held = file.hold()
+        file.let_go()
+        if not held and name in spools.left():
+            return True
+    return False
 
 
 def tell_left(spools: Spools, watch: Watch) -> None:
     """For a command that finds no store: what waits for it on this machine."""
-    for rollout in spools.left():
-        file = spools.of(rollout)
+    for name in spools.left():
+        file = spools.of(name)
         with suppress(SpoolDamaged):
-            watch.said(_left(rollout, read_spool(file.read(), file.place).facts, file.place))
+            watch.said(_left(rollout_of(name), read_spool(file.read(), file.place).facts, file.place))
 
 
-async def flush_left(ports: Ports) -> None:
-    """Bring in every spool of this machine that nobody writes to any more, and say what came of it.
+async def flush_left(ports: Ports, rollout: str = "") -> None:
+    """Bring in every spool of this machine, or of one rollout, that nobody writes to any more, and say what came of it.
 
-    What cannot be brought in stays, and keeps no command from its own work.
+    What cannot be brought in stays; one into whose stream somebody else has written meanwhile, or that is damaged, is
+    kept under another name. Neither keeps a command from its own work.
     """
-    for rollout in ports.spools.left() if ports.spools else ():
-        with suppress(TakenOver):  # told already
-            await flush_one(ports, rollout)
-
-
-async def flush_one(ports: Ports, rollout: str) -> None:
-    """Bring in one rollout's spool. Raises TakenOver if somebody else has written to its stream meanwhile, or it is
-    damaged: it is kept under another name then."""
-    if ports.spools is None:
-        return
-    file = ports.spools.of(rollout)
-    if not file.hold():
-        return
-    try:
-        await _brought_in(ports, rollout, file)
-    finally:
-        file.let_go()
+    spools = ports.spools
+    for name in spools.left() if spools else ():
+        if spools and rollout in ("", rollout_of(name)) and (file := spools.of(name)).hold():
+            try:
+                await _brought_in(ports, rollout_of(name), file)
+            finally:
+                file.let_go()
 
 
 async def _brought_in(ports: Ports, rollout: str, file: SpoolFile) -> None:
@@ -173,7 +232,6 @@ async def _brought_in(ports: Ports, rollout: str, file: SpoolFile) -> None:
     except (VersionConflict, SpoolDamaged) as error:
         kept = file.set_aside()
         ports.watch.said(f"what rollout {rollout} did while the event store was away is kept in {kept}: {_why(error)}")
-        raise TakenOver(rollout, kept) from error
     else:
         file.remove()
         if spooled.facts:

@@ -18,6 +18,7 @@ class InterlockError(Exception):
     │   ├── PreflightRefused    one or more preconditions do not hold, all listed
     │   ├── LeaseHeld           another rollout holds the service or a host
     │   ├── PlanStale           the host's facts changed since the plan was reviewed
+    │   ├── HostAhead           a host is further than the history: facts wait on another machine
     │   ├── StoreOutdated       the event store's tables are missing, old, or newer than this program
     │   └── HostKeyMismatch     the host showed another key than the pinned one
     ├── HostUnreachable         no session could be had; safe to try again          exit 3
@@ -113,10 +114,8 @@ class LeaseHeld(Refused):
 
 class PlanStale(Refused):
     def __init__(self, planned: str, now: str) -> None:
-        super().__init__(
-            f"The host changed since the plan was made (plan {planned[:12]}, now {now[:12]})",
-            hint="run `interlock plan` again and review it",
-        )
+        sentence = f"The host changed since the plan was made (plan {planned[:12]}, now {now[:12]})"
+        super().__init__(sentence, hint="run `interlock plan` again and review it")
         self.planned, self.now = planned, now
 
 
@@ -137,11 +136,9 @@ class StoreOutdated(Refused):
 
 class HostKeyMismatch(Refused):
     def __init__(self, host: str, address: str, detail: str) -> None:
-        super().__init__(
-            f"{host} ({address}) showed a host key that is not the pinned one: {detail}",
-            hint="if the host was reinstalled, put its new key into `hosts."
-            f"{host}.host_key`; otherwise somebody may stand in between",
-        )
+        new = f"if the host was reinstalled, put its new key into `hosts.{host}.host_key`"
+        sentence = f"{host} ({address}) showed a host key that is not the pinned one: {detail}"
+        super().__init__(sentence, hint=f"{new}; otherwise somebody may stand in between")
         self.host, self.address, self.detail = host, address, detail
 
 
@@ -150,10 +147,8 @@ class HostUnreachable(InterlockError):
     exit_code = 3
 
     def __init__(self, host: str, address: str, detail: str) -> None:
-        super().__init__(
-            f"Cannot reach {host} at {address}: {detail}",
-            hint=f"check the address, the network and sshd on {host}",
-        )
+        hint = f"check the address, the network and sshd on {host}"
+        super().__init__(f"Cannot reach {host} at {address}: {detail}", hint=hint)
         self.host, self.address, self.detail = host, address, detail
 
 
@@ -167,10 +162,8 @@ class PrivilegeRefused(InterlockError):
     exit_code = 3
 
     def __init__(self, host: str, user: str, detail: str) -> None:
-        super().__init__(
-            f"sudo refused {user} on {host}: {detail}",
-            hint="grant the commands listed in docs/reference/sudoers.md without a password",
-        )
+        hint = "grant the commands listed in docs/reference/sudoers.md without a password"
+        super().__init__(f"sudo refused {user} on {host}: {detail}", hint=hint)
         self.host, self.user, self.detail = host, user, detail
 
 
@@ -224,6 +217,14 @@ class HostReverted(InterlockError):
         hint = "the orchestrator was away for longer than `policy.timer`"
         super().__init__(f"{host} has restored the old state by its own timer", hint=hint)
         self.host = host
+
+
+class HostAhead(Refused):
+    def __init__(self, host: str, rollout: str, spool: str) -> None:
+        hint = "run `interlock recover` there; if it is gone for good, `--take-over` goes back without them"
+        sentence = f"{host} is further than the history of rollout {rollout}, whose newest facts wait with"
+        super().__init__(f"{sentence} {spool}", hint=hint)
+        self.host, self.rollout, self.spool = host, rollout, spool
 
 
 class FencedOut(InterlockError):

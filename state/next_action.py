@@ -15,7 +15,7 @@ from state.action import Action
 from state.claims import Doubt
 from state.events import Ending, ErrorFacts, Judged, Side
 from state.hold import policy_for, told
-from state.rollout import Rollout, Trouble
+from state.rollout import UNSEEN, Rollout, Trouble
 from state.sampling import ROUNDS, another
 from state.steps import Step
 
@@ -76,7 +76,7 @@ def _lost_lease(rollout: Rollout) -> Trouble | None:
     """A lease that met the timer's mark, in whatever session, since the mark is written over by the next; else the
     newest session's own that cannot be had."""
     for key, error in rollout.failures.items():
-        if key.startswith("lease:") and error.code == "host-reverted":
+        if key.startswith("lease:") and error.code in UNSEEN:
             return Trouble(key, error)
     key = actions.lease(str(rollout.session)).key
     failed = rollout.failed(key, attempt_limit(rollout)) if rollout.session else None
@@ -257,14 +257,15 @@ def _only_in_quarantine(rollout: Rollout, judged: Judged) -> bool:
 
 
 def _reverted(rollout: Rollout) -> bool:
-    """The host's own timer acted while a step was under way: the lease is taken anew before anything is undone."""
-    return rollout.started("lease:reverted") or any(e.code == "host-reverted" for e in rollout.failures.values())
+    """A host was changed by its own timer, or unseen by this history: the lease is taken anew before anything is
+    undone."""
+    return rollout.started("lease:reverted") or any(e.code in UNSEEN for e in rollout.failures.values())
 
 
 def _found_reverted(rollout: Rollout, lease: Action) -> bool:
-    """Whether taking the lease anew met the timer's mark: `lease:reverted`, asked for knowingly, writes over it."""
+    """Whether taking the lease anew met such a mark: `lease:reverted`, asked for knowingly, writes over it."""
     error = rollout.failures.get(lease.key)
-    return error is not None and error.code == "host-reverted"
+    return error is not None and error.code in UNSEEN
 
 
 def _superseded(rollout: Rollout) -> bool:

@@ -150,10 +150,19 @@ def evolve(rollout: Rollout, event: Event) -> Rollout:
     return rollout
 
 
+UNSEEN = ("host-reverted", "host-ahead")
+"""Errors that say that a host was changed in ways this history does not have: by its own timer, or by an orchestrator
+whose facts are on another machine."""
+
+
 def _failed(rollout: Rollout, event: ActionFailed) -> Rollout:
-    """A timer may act on a host after the lease was taken anew for another's: then it is taken once more."""
+    """A timer may act on a host after the lease was taken anew for another's: then it is taken once more. Where the
+    history is behind, every step counts as begun."""
     failed = replace(rollout, failures={**rollout.failures, event.action: event.error})
-    if event.error.code != "host-reverted" or not event.action.startswith(("undo:", "lease:")):
+    if event.error.code == "host-ahead" and rollout.plan:
+        begun = {f"do:{index}:{step.kind}": 1 for index, step in enumerate(rollout.plan.steps)}
+        failed = replace(failed, attempts={**begun, **rollout.attempts})
+    if event.error.code not in UNSEEN or not event.action.startswith(("undo:", "lease:")):
         return failed
     return replace(failed, done={key: fact for key, fact in rollout.done.items() if key != "lease:reverted"})
 

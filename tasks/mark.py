@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from state.errors import FencedOut, PrivilegeRefused
+from tasks.ahead import forgotten
 from tasks.argv import FENCE, REVERTED, STATE_DIR, WRITE_VALUE
 from tasks.hosts.port import Argv, Host
 from tasks.hosts.privilege import checked
@@ -25,6 +26,7 @@ async def mark(host: Host, number: int, still_ours: Callable[[], Awaitable[None]
         must("grep", "-qxF", "--", before, FENCE) if before else must("test", "!", "-s", FENCE),
         must("sh", "-c", WRITE_VALUE, "sh", f"{FENCE}.new", f"{number}\n"),
         must("mv", "-T", "-f", "--", f"{FENCE}.new", FENCE),
+        forgotten(),
     ]
     argv = Argv(("/bin/sh", "-c", render_sequence(lines)), root=True)
     (done,) = await host.run_all([argv], timeout_s=READ_TIMEOUT_S)

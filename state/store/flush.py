@@ -1,4 +1,4 @@
-"""Bringing a spool into the stores: in its order, evidence before the events that refer to it, and each thing once.
+"""Bringing a spool into the stores: evidence before the events that refer to it, events in their order, each once.
 
 A flush that was cut off at any moment is simply made again: evidence is stored once for its digest, events that are
 there with the same content are passed over, and what is owed is not said twice.
@@ -16,56 +16,50 @@ TAIL = 8
 
 
 class Flush:
-    """One spool on its way into the stores; made again, it goes on where it stopped."""
+    """One spool on its way into the stores; made again, it goes on where it stopped.
+
+    The evidence first; then every event in one append, so that whoever reads the stream finds all of them or none; then
+    what is owed to other streams.
+    """
 
     def __init__(self, events: EventStore, evidence: EvidenceStore) -> None:
         self._events, self._evidence = events, evidence
-        self._done = 0
+        self._done, self._put = 0, 0
 
     async def run(self, records: Sequence[Record], enough: Callable[[], bool] = lambda: False) -> None:
-        """Bring in what is not yet; `records` may have grown since. `enough` is asked between two of them whether this
-        took too long.
+        """Bring in what is not yet; `records` may have grown since. `enough` is asked now and then whether this took
+        too long.
 
-        Raises StoreUnavailable, and VersionConflict if somebody else has written to the rollout's stream: then nothing
-        of this batch is stored, nor anything that comes after it.
+        Raises StoreUnavailable, and VersionConflict if somebody else has written to the rollout's stream: then none of
+        the events are stored, nor anything that comes after them.
         """
-        while self._done < len(records):
-            if enough():
-                raise StoreUnavailable("it takes what was spooled too slowly")
-            self._done += await self._next(records[self._done :])
+        for index, record in enumerate(records):
+            if isinstance(record, SpooledEvidence) and index >= self._put:
+                _refuse_slow(enough)
+                await self._keep(record)
+                self._put = index + 1
+        new = records[self._done :]
+        await self._append([record for record in new if isinstance(record, SpooledEvents)])
+        for record in new:
+            if isinstance(record, Owed):
+                _refuse_slow(enough)
+                await settle(self._events, record.stream, record.event)
+        self._done = len(records)
 
-    async def _next(self, records: Sequence[Record]) -> int:
-        """Store a batch; the number of records in it."""
-        match records[0]:
-            case SpooledEvidence() as item:
-                await self._put(item)
-                return 1
-            case Owed(stream, event):
-                await settle(self._events, stream, event)
-                return 1
-            case SpooledEvents() as first:
-                batch = _one_append(first, records)
-                await append_missing(
-                    self._events, first.stream, first.after_version, [event for one in batch for event in one.events]
-                )
-                return len(batch)
+    async def _append(self, batches: Sequence[SpooledEvents]) -> None:
+        if batches:
+            events = [event for batch in batches for event in batch.events]
+            await append_missing(self._events, batches[0].stream, batches[0].after_version, events)
 
-    async def _put(self, item: SpooledEvidence) -> None:
+    async def _keep(self, item: SpooledEvidence) -> None:
         ref = await self._evidence.put(item.data, item.media_type)
         if ref.digest != item.digest:
             raise EvidenceCorrupt(item.digest, f"its content gives {ref.digest[:12]}")
 
 
-def _one_append(first: SpooledEvents, records: Sequence[Record]) -> list[SpooledEvents]:
-    """The appends from `first` on that follow each other with nothing between them."""
-    batch: list[SpooledEvents] = []
-    version = first.after_version
-    for record in records:
-        if not isinstance(record, SpooledEvents) or (record.stream, record.after_version) != (first.stream, version):
-            break
-        batch.append(record)
-        version += len(record.events)
-    return batch
+def _refuse_slow(enough: Callable[[], bool]) -> None:
+    if enough():
+        raise StoreUnavailable("it takes what was spooled too slowly")
 
 
 async def append_missing(store: EventStore, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:

@@ -103,8 +103,8 @@ class EvidenceStore(Protocol):
 
 
 class SpoolFile(Protocol):
-    """Where one rollout's facts are kept on this machine while the event store is away. At most one process holds it,
-    until it lets go of it or ends."""
+    """Where one session of a rollout keeps its facts on this machine while the event store is away. At most one process
+    holds it, until it lets go of it or ends."""
 
     @property
     def place(self) -> str:
@@ -116,7 +116,8 @@ class SpoolFile(Protocol):
         ...
 
     async def append(self, line: bytes) -> None:
-        """Durable once it returns; creates and holds it. Raises StoreUnavailable, and leaves no part of the line."""
+        """Durable once it returns; creates and holds it. Raises StoreUnavailable, and leaves no part of the line: for a
+        full disk, and where there is one by that name which is not this one."""
         ...
 
     def read(self) -> bytes:
@@ -135,10 +136,10 @@ class SpoolFile(Protocol):
 class Spools(Protocol):
     """The spools of this machine."""
 
-    def of(self, rollout: str) -> SpoolFile: ...
+    def of(self, name: str) -> SpoolFile: ...
 
     def left(self) -> tuple[str, ...]:
-        """The rollouts that have one, whether anybody holds it or not."""
+        """The names of those that there are, whether anybody holds them or not."""
         ...
 
     def reserve(self) -> None:

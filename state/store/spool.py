@@ -15,7 +15,7 @@ from typing import Any
 from state.canonical import canonical_json, sha256_hex
 from state.errors import SpoolDamaged
 from state.store.chain import utc_text
-from state.store.port import GENESIS, NewEvent
+from state.store.port import GENESIS, NewEvent, RecordedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,17 @@ class Spooled:
         return sum(len(r.events) if isinstance(r, SpooledEvents) else isinstance(r, Owed) for r in self.records)
 
 
+def name_of(holder: str, place: str, version: int) -> str:
+    """How events and hosts tell of a spool: who writes it where, and after which event of the rollout's stream."""
+    return f"{holder}: {place} after event {version}"
+
+
+def follows(name: str) -> int:
+    """The version of the event that a spool of this name comes after."""
+    version = name.rpartition(" ")[2]
+    return int(version) if version.isdecimal() else 0
+
+
 def line_of(record: Record, check: str) -> tuple[bytes, str]:
     """The record's line, after one whose check is `check`; and its own check.
 
@@ -90,11 +101,18 @@ def read_spool(data: bytes, place: str) -> Spooled:
     return Spooled(tuple(records), check, torn=bool(rest))
 
 
-def same(one: NewEvent, stored: Any) -> bool:
-    """Whether a stored event (NewEvent or RecordedEvent) says what `one` says, whenever that was recorded."""
-    return (one.type, one.schema_version) == (stored.type, stored.schema_version) and canonical_json(
-        [one.data, one.metadata]
-    ) == canonical_json([stored.data, stored.metadata])
+SPOOLED = "spooled"
+"""The metadata by which an event says that it was spooled, and where."""
+
+
+def same(one: NewEvent, stored: NewEvent | RecordedEvent) -> bool:
+    """Whether a stored event says what `one` says, whenever that was recorded, and whether it was spooled or not."""
+    return _said(one) == _said(stored)
+
+
+def _said(event: NewEvent | RecordedEvent) -> tuple[str, int, bytes]:
+    metadata = {name: value for name, value in event.metadata.items() if name != SPOOLED}
+    return event.type, event.schema_version, canonical_json([event.data, metadata])
 
 
 def _check(before: str, fields: Mapping[str, Any]) -> str:

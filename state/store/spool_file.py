@@ -1,4 +1,4 @@
-"""Spools as files: `ROLLOUT.spool` in one folder, appended to and synced before anybody relies on it.
+"""Spools as files: `NAME.spool` in one folder, appended to and synced before anybody relies on it.
 
 The process that writes one holds a lock on it (flock(2), gone when the process is), so that no other takes it for left.
 POSIX: rename(2) and unlink(2) are durable once their folder is synced.
@@ -25,8 +25,8 @@ class SpoolFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def of(self, rollout: str) -> "FileSpool":
-        return FileSpool(self._path / f"{quote(rollout, safe='')}{SUFFIX}")
+    def of(self, name: str) -> "FileSpool":
+        return FileSpool(self._path / f"{quote(name, safe='')}{SUFFIX}")
 
     def left(self) -> tuple[str, ...]:
         return tuple(unquote(path.name.removesuffix(SUFFIX)) for path in sorted(self._path.glob(f"*{SUFFIX}")))
@@ -66,8 +66,8 @@ class FileSpool:
     async def append(self, line: bytes) -> None:
         with _told(self._path):
             if self._descriptor is None:
-                self._create()
-            assert self._descriptor is not None  # held, or `_create` has raised
+                self._hold_again() if self._size else self._create()
+            assert self._descriptor is not None  # held, or that has raised
             try:
                 self._write(self._descriptor, line)
             except OSError:
@@ -84,6 +84,7 @@ class FileSpool:
         self._path.unlink(missing_ok=True)
         self._sync_folder()
         self.let_go()
+        self._size = 0
 
     def set_aside(self) -> str:
         number = 1
@@ -92,20 +93,28 @@ class FileSpool:
         self._path.rename(kept)
         self._sync_folder()
         self.let_go()
+        self._size = 0
         return str(kept)
 
     def let_go(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
-        self._descriptor, self._size = None, 0
+        self._descriptor = None
 
     def _create(self) -> None:
-        """A new file, held. What is there already is another process's, or was not flushed: it is not written to."""
+        """A new file, held."""
         _make_folder(self._path.parent)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if not self._locked(descriptor):
             raise FileExistsError(f"{self._path} is held by another process")
         self._sync_folder()
+
+    def _hold_again(self) -> None:
+        """What was let go of, if nobody has flushed it or written to it since."""
+        size = self._size
+        if not self.hold() or self._size != size:
+            self.let_go()
+            raise FileExistsError(f"{self._path} is another process's by now")
 
     def _locked(self, descriptor: int) -> bool:
         """Whether the lock could be had, on the file that still has this name."""

@@ -15,7 +15,7 @@ from state.store.flush import Flush, settle
 from state.store.patient import Patience, PatientEvents, PatientEvidence
 from state.store.port import EventStore, EvidenceRef, EvidenceStore, NewEvent, RecordedEvent, SpoolFile
 from state.store.recent import Recent
-from state.store.spool import Owed, Record, Spooled, SpooledEvents, SpooledEvidence, line_of
+from state.store.spool import SPOOLED, Owed, Record, Spooled, SpooledEvents, SpooledEvidence, line_of, name_of
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Between two tries to flush."""
@@ -31,6 +31,7 @@ class Terms:
 
     stream: str
     rollout: str
+    holder: str
     may_spool: Callable[[], bool]
     patience_s: Callable[[], float]
     now: Callable[[], datetime]
@@ -39,7 +40,9 @@ class Terms:
 
 
 class Spooling:
-    """Both stores over one spool. `events` and `evidence` are what the rollout uses in their place."""
+    """Both stores over one spool. `events` and `evidence` are what the rollout uses in their place. `name` is how each
+    event that waits says so, `told` which hosts know that name, `waited_s` how long the end has waited for the store.
+    """
 
     def __init__(self, events: EventStore, evidence: EvidenceStore, file: SpoolFile, terms: Terms) -> None:
         patience = Patience(terms.patience_s)
@@ -52,6 +55,9 @@ class Spooling:
         self._one_at_once = asyncio.Lock()
         self._next_try, self._wait_s = 0.0, FIRST_WAIT_S
         self._taken_over: TakenOver | None = None
+        self.name = ""
+        self.told: set[tuple[str, str]] = set()
+        self.waited_s = 0.0
 
     @property
     def waiting(self) -> int:
@@ -87,7 +93,7 @@ class Spooling:
             self.terms.said(f"the event store is back: it has the {self._spooled.facts} facts that were spooled")
             self.recent.read(stream, 0)
             self._spooled, self._flush = Spooled(), Flush(self.stored, self.kept)
-            self._wait_s = FIRST_WAIT_S
+            self.name, self._wait_s, self.waited_s = "", FIRST_WAIT_S, 0.0
 
     async def spool(self, record: Record, why: StoreUnavailable | None = None) -> None:
         """Keep a record durably on this machine. Raises StoreUnavailable if that cannot be done either."""
@@ -135,7 +141,10 @@ class SpoolingEvents:
         if s.recent.version != expected_version:
             raise VersionConflict(stream, expected_version, s.recent.version or 0)
         moment = s.terms.now()
-        dated = tuple(replace(event, happened_at=event.happened_at or moment) for event in events)
+        s.name = s.name or name_of(s.terms.holder, s.file.place, expected_version)
+        dated = tuple(
+            replace(event, happened_at=moment, metadata={**event.metadata, SPOOLED: s.name}) for event in events
+        )
         sealed = seal(stream, expected_version, s.recent.digest, dated, moment)
         await s.spool(SpooledEvents(stream, expected_version, dated), lost)
         recorded = tuple(event.recorded(0) for event in sealed)

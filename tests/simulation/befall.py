@@ -102,11 +102,33 @@ class Befall:
             case "store-lost-before":
                 raise StoreUnavailable("connection refused")
             case "store-away":
-                world.store_away = True
-                self._later(fault.amount, lambda: setattr(world, "store_away", False))
+                self._away(fault.amount)
             case "store-slow":
                 world.store_slow_s = fault.amount
                 self._later(STORE_SLOW_FOR_S, lambda: setattr(world, "store_slow_s", 0.0))
+
+    async def before_call(self, who: "Orchestrator", fault: Fault) -> None:
+        """What befalls any call of the store. Raises StoreUnavailable for one that fails."""
+        match fault.kind:
+            case "store-away-late":
+                self._away(fault.amount)
+            case "store-call-fails":
+                raise StoreUnavailable("connection reset by peer")
+            case "killed-before-call":
+                who.kill()
+                await who.gate()
+
+    async def after_call(self, who: "Orchestrator", fault: Fault) -> None:
+        """The call has done what it was asked for."""
+        if fault.kind == "store-answer-lost":
+            raise StoreUnavailable("connection reset by peer")
+        if fault.kind == "killed-after-call":
+            who.kill()
+            await who.gate()
+
+    def _away(self, seconds: float) -> None:
+        self._world.store_away = True
+        self._later(seconds, lambda: setattr(self._world, "store_away", False))
 
     def _pause(self, who: "Orchestrator", seconds: float) -> None:
         who.going.clear()

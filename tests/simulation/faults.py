@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-Where = Literal["trip", "append", "start"]
+Where = Literal["trip", "append", "store", "start"]
 
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """`kind` befalls the `at`-th round trip or append (whoever makes it), or the whole run (`at` 0); `amount` is its
-    seconds, count or stage. With an `action` it befalls that one: its first change, or its intent's append."""
+    """`kind` befalls the `at`-th round trip, append or call of the store (whoever makes it), or the whole run (`at`
+    0); `amount` is its seconds, count or stage. With an `action` it befalls that one: its first change, or its intent's
+    append."""
 
     kind: str
     at: int = 0
@@ -80,8 +81,14 @@ KINDS: dict[str, Kind] = {
     # the store
     "store-lost-before": Kind("append", mild=True),
     "store-lost-after": Kind("append", mild=True),
-    "store-away": Kind("append", mild=False, amounts=SECONDS),
+    "store-away": Kind("append", mild=True, amounts=SECONDS),
+    "store-away-late": Kind("store", mild=True, amounts=SECONDS, share=2.0),
     "store-slow": Kind("append", mild=True, amounts=(1.0, 8.0)),
+    "store-call-fails": Kind("store", mild=True),
+    "store-answer-lost": Kind("store", mild=True),
+    "killed-before-call": Kind("store", mild=True, share=2.0),
+    "killed-after-call": Kind("store", mild=True, share=2.0),
+    "killed-within-line": Kind("append", mild=True),
     # the engine
     "new-crashes": Kind("start", mild=True, amounts=(0, 1, 2)),
     "new-dies": Kind("start", mild=True, amounts=(0.5, 2.0, 10.0)),
@@ -93,7 +100,7 @@ KINDS: dict[str, Kind] = {
     "open": Kind("start", mild=True),
 }
 
-TRIPS, APPENDS = 90, 60
+TRIPS, APPENDS, CALLS = 90, 60, 150
 """About as many as a rollout with its way back has."""
 
 COUNTS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4)
@@ -109,7 +116,7 @@ def draw(seed: int) -> tuple[Fault, ...]:
 def _one(random: Random) -> Fault:
     (name,) = random.choices(sorted(KINDS), [KINDS[name].share for name in sorted(KINDS)])
     kind = KINDS[name]
-    last = {"trip": TRIPS, "append": APPENDS, "start": 0}[kind.where]
+    last = {"trip": TRIPS, "append": APPENDS, "store": CALLS, "start": 0}[kind.where]
     return Fault(name, random.randint(1, last) if last else 0, random.choice(kind.amounts))
 
 

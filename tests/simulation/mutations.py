@@ -176,8 +176,8 @@ MUTATIONS = (
     Mutation(
         "an overtaken orchestrator takes the lease",
         {"flows.lease._refuse_overtaken": nothing},
-        (Fault("paused-at-append", 6, 900.0),),
-        "given-back",
+        (Fault("paused-at-trip", 8, 900.0),),
+        "one-holder",
     ),
     Mutation(
         "the lease is taken while a host restores itself",

@@ -1,15 +1,17 @@
 """One orchestrator process: the product's own flows, on ports at which the seed's faults befall it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from flows.history import stream_of
 from flows.ports import Ports
+from flows.ports import Watch as Told
 from flows.session import begin, recover, resume
+from flows.spooled import flush_left
 from state.errors import DeadlineExceeded, HostUnreachable, StoreUnavailable
 from state.events import RolloutRequested
 from state.manifest.model import HostSpec
@@ -18,9 +20,12 @@ from state.store.port import EvidenceRef, NewEvent, RecordedEvent
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.practice.simulated import SimulatedHost
 from tests.simulation.befall import Befall
+from tests.simulation.disks import DiskSpools
 from tests.simulation.faults import Fault
 from tests.simulation.watch import Watch, changes, renews
 from tests.simulation.world import LEASE_S, World
+
+Result = TypeVar("Result")
 
 
 class Killed(BaseException):
@@ -28,15 +33,16 @@ class Killed(BaseException):
 
 
 class Orchestrator:
-    """A process with a name. Once `dead`, everything that it still tries raises Killed."""
+    """A process with a name on a machine. Once `dead`, everything that it still tries raises Killed."""
 
-    def __init__(self, world: World, name: str, requested: RolloutRequested, befall: Befall) -> None:
-        self.world, self.name, self.requested = world, name, requested
+    def __init__(self, world: World, name: str, requested: RolloutRequested, befall: Befall, machine: str) -> None:
+        self.world, self.name, self.requested, self.machine = world, name, requested, machine
         self.befall, self.watch = befall, Watch(world)
         self.going = asyncio.Event()
         self.going.set()
         self.dead = asyncio.Event()
         self.types: list[str] = []
+        self._versions = 0
         self.task: asyncio.Task[Rollout] | None = None
 
     def ports(self) -> Ports:
@@ -48,23 +54,41 @@ class Orchestrator:
             now=self.world.now,
             clock=asyncio.get_running_loop().time,
             lease_s=LEASE_S,
+            spools=DiskSpools(self, self.world.disks[self.machine]),
+            watch=Told(said=self.world.said.append),
         )
 
     def _open(self, name: str, _spec: HostSpec) -> Host:
         return Wire(self, SimulatedHost(self.world.hosts[name], name))
 
+    def has_recorded(self, after_version: int, events: Sequence[NewEvent]) -> None:
+        """It relies on these events of its rollout now, stored or spooled: an append that lands late says nothing."""
+        new = events[max(0, self._versions - after_version) :]
+        self.types += [event.type for event in new]
+        self._versions = max(self._versions, after_version + len(events))
+
     def begin(self) -> "asyncio.Task[Rollout]":
-        return self._run(begin(self.ports(), self.requested))
+        return self._run(lambda ports: begin(ports, self.requested))
 
     def recover(self) -> "asyncio.Task[Rollout]":
-        return self._run(recover(self.ports(), self.requested.rollout))
+        return self._run(lambda ports: recover(ports, self.requested.rollout))
 
     def take_over(self) -> "asyncio.Task[Rollout]":
-        return self._run(resume(self.ports(), self.requested.rollout))
+        return self._run(lambda ports: resume(ports, self.requested.rollout))
 
-    def _run(self, work: Coroutine[Any, Any, Rollout]) -> "asyncio.Task[Rollout]":
-        self.task = asyncio.get_running_loop().create_task(work)
+    def _run(self, work: Callable[[Ports], Coroutine[Any, Any, Rollout]]) -> "asyncio.Task[Rollout]":
+        self.task = asyncio.get_running_loop().create_task(self._command(work))
         return self.task
+
+    async def _command(self, work: Callable[[Ports], Coroutine[Any, Any, Rollout]]) -> Rollout:
+        """As `flows.wiring.wired` has it: what the machine has spooled comes into the store before anything else."""
+        ports = self.ports()
+        await flush_left(ports)
+        return await work(ports)
+
+    def is_over(self) -> bool:
+        """Whether the process is gone, and with it every lock that it had."""
+        return self.dead.is_set() or (self.task is not None and self.task.done())
 
     def kill(self) -> None:
         self.dead.set()
@@ -157,11 +181,7 @@ class Store:
         who.world.action = intents[0] if intents else who.world.action
         for fault in due:
             await who.befall.before_append(who, fault)
-        await reachable(who)
-        recorded = await self._inner.append(stream, expected_version, events)
-        if stream == stream_of(who.requested.rollout):
-            who.types += [event.type for event in events]
-        await who.watch.appended(stream, expected_version, events)
+        recorded = await called(who, lambda: self._appended(stream, expected_version, events))
         for fault in due:
             if fault.kind == "store-lost-after":
                 raise StoreUnavailable("connection lost")
@@ -170,25 +190,31 @@ class Store:
         await who.gate()
         return recorded
 
+    async def _appended(
+        self, stream: str, expected_version: int, events: Sequence[NewEvent]
+    ) -> tuple[RecordedEvent, ...]:
+        who = self._who
+        await who.watch.referred(events)
+        recorded = await self._inner.append(stream, expected_version, events)
+        if stream == stream_of(who.requested.rollout):
+            who.has_recorded(expected_version, events)
+        await who.watch.appended(stream, expected_version, events)
+        return recorded
+
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
-        await reachable(self._who)
-        return await self._inner.read(stream, after_version)
+        return await called(self._who, lambda: self._inner.read(stream, after_version))
 
     async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
-        await reachable(self._who)
-        return await self._inner.read_last(stream, count)
+        return await called(self._who, lambda: self._inner.read_last(stream, count))
 
     async def read_all(self, after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
-        await reachable(self._who)
-        return await self._inner.read_all(after_position, limit)
+        return await called(self._who, lambda: self._inner.read_all(after_position, limit))
 
     async def streams(self, prefix: str = "") -> tuple[str, ...]:
-        await reachable(self._who)
-        return await self._inner.streams(prefix)
+        return await called(self._who, lambda: self._inner.streams(prefix))
 
     async def unfinished(self) -> tuple[str, ...]:
-        await reachable(self._who)
-        return await self._inner.unfinished()
+        return await called(self._who, lambda: self._inner.unfinished())
 
 
 class Evidence:
@@ -198,12 +224,22 @@ class Evidence:
         self._who, self._inner = who, who.world.evidence
 
     async def put(self, data: bytes, media_type: str) -> EvidenceRef:
-        await reachable(self._who)
-        return await self._inner.put(data, media_type)
+        return await called(self._who, lambda: self._inner.put(data, media_type))
 
     async def get(self, digest: str) -> bytes:
-        await reachable(self._who)
-        return await self._inner.get(digest)
+        return await called(self._who, lambda: self._inner.get(digest))
+
+
+async def called(who: Orchestrator, work: Callable[[], Awaitable[Result]]) -> Result:
+    """One call of a store, with what befalls it."""
+    due = who.world.due("store")
+    for fault in due:
+        await who.befall.before_call(who, fault)
+    await reachable(who)
+    result = await work()
+    for fault in due:
+        await who.befall.after_call(who, fault)
+    return result
 
 
 async def reachable(who: Orchestrator) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from unittest import mock
 
+from flows.spooled import flush_left
 from state.canonical import digest_of
 from state.errors import InterlockError
 from state.rollout import Rollout
@@ -24,6 +25,7 @@ from tests.simulation.befall import Befall
 from tests.simulation.faults import Fault, draw
 from tests.simulation.orchestrator import Killed, Orchestrator
 from tests.simulation.small_proof import small_proofs
+from tests.simulation.spooled import of_spools
 from tests.simulation.world import World, seeded_uuids
 
 ROUNDS, CALM_AFTER = 60, 12
@@ -60,7 +62,8 @@ class Cast:
 
     def orchestrator(self, rollout: str) -> Orchestrator:
         self._count += 1
-        return Orchestrator(self._world, f"o{self._count}", self._world.requested(rollout), self._befall)
+        machine = self._world.machine()
+        return Orchestrator(self._world, f"o{self._count}", self._world.requested(rollout), self._befall, machine)
 
     def begin(self, rollout: str) -> None:
         self.tasks.append(self.orchestrator(rollout).begin())
@@ -87,6 +90,13 @@ class Cast:
         if busy:
             await asyncio.wait(busy, timeout=seconds)
 
+    async def look_at_spools(self) -> None:
+        """Somebody gives a command on each machine, now that all is well."""
+        self._world.heal()
+        for machine in self._world.disks:
+            who = Orchestrator(self._world, "a person", self._world.requested("none"), self._befall, machine)
+            await flush_left(who.ports())
+
     def surprises(self) -> list[str]:
         """What an orchestrator ended with that is no deliberate error."""
         ended = [task.exception() for task in self.tasks if task.done() and not task.cancelled()]
@@ -105,7 +115,8 @@ async def _live(world: World) -> tuple[list[str], tuple[str, ...]]:
     cast = Cast(world)
     cast.begin("r1")
     await _look_after(world, cast)
-    broken = cast.surprises() + await ends.of_world(world, before)
+    await cast.look_at_spools()
+    broken = cast.surprises() + await ends.of_world(world, before) + await of_spools(world)
     outcomes = await _outcomes(world)
     if "stranded" in outcomes:
         broken += await _mended(world, cast)

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flows.lease import subjects
+from state.errors import NotFound
 from state.leases import SubjectLeased, SubjectReleased, lease_of
+from state.store.export import refs_in
 from state.store.port import NewEvent
 from tasks.argv import FENCE
 from tasks.hosts.port import Argv
@@ -84,6 +86,15 @@ class Watch:
         carried = files.read(FENCE).decode().strip() if files.exists(FENCE) else ""
         first_mark = _UNMARKED in script_of(argv)
         return argv.words[0] == "tee" or number_of(argv) not in (None, carried) or bool(first_mark and carried)
+
+    async def referred(self, events: Sequence[NewEvent]) -> None:
+        """The evidence that an event refers to is stored before it."""
+        for event in events:
+            for ref in refs_in(dict(event.data)):
+                try:
+                    await self._world.evidence.get(ref.digest)
+                except NotFound:
+                    self._tell("evidence-first", f"{event.type} refers to {ref.digest[:12]}, which is not stored")
 
     async def appended(self, stream: str, after_version: int, events: Sequence[NewEvent]) -> None:
         """A lease passes from one rollout to another only by being given back."""

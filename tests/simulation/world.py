@@ -24,6 +24,7 @@ from state.store.port import RecordedEvent
 from tasks.practice.host import PracticeMachine
 from tasks.practice.pci import gpu
 from tasks.practice.scene import manifest_text, seed_manifest
+from tests.simulation.disks import Disk
 from tests.simulation.faults import KINDS, Fault
 from tests.simulation.small_engine import API_KEY, PORT, NoProgram, Script, SmallEngine
 from tests.simulation.small_proof import Proofs
@@ -35,6 +36,8 @@ SERVICE = "qwen35-122b"
 SERVING_GPU, GUEST_GPU = "0000:01:00.0", "0000:81:00.0"
 PYTHON = "/opt/sglang/bin/python"
 TIMER_S, LEASE_S = 60.0, 60.0
+MACHINES = ("m1", "m2")
+"""Whence rollouts are driven; mostly the first."""
 
 OLD_UNIT = f"""[Unit]
 Description=SGLang
@@ -113,6 +116,7 @@ class World:
     action: str = ""
     _histories: dict[str, tuple[list[Event], Rollout]] = field(default_factory=dict)
     litter: set[str] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -126,6 +130,7 @@ class World:
         self.store = OnceReadStore(self.serving.clock.now)
         self.evidence = MemoryEvidenceStore()
         self.pending = [fault for fault in self.faults if fault.at]
+        self.disks = {name: Disk(name) for name in MACHINES}
         self.hosts = {"serving": self.serving, "hypervisor": self.hypervisor}
 
     def _scripts(self) -> tuple[Script, Script]:
@@ -200,6 +205,12 @@ class World:
         """A person starts the service, if it does not run, and waits for it."""
         await self.serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", UNIT), user="interlock")
         await asyncio.sleep(10)
+
+    def machine(self) -> str:
+        """Where the next orchestrator runs, drawn for this run; the first one runs on the first machine."""
+        self.counted["orchestrators"] += 1
+        drawn = Random(f"{self.seed}-machine-{self.counted['orchestrators']}")
+        return MACHINES[0] if self.counted["orchestrators"] == 1 else drawn.choices(MACHINES, (3, 1))[0]
 
     def heal(self) -> None:
         """Everything that was wrong with the world is over, and nothing new comes."""

@@ -15,7 +15,7 @@ from deployments.api.routing import api_of, guarded, needs, problems, token_of
 from deployments.api.tail import Tail, event_json
 from deployments.api.wanted import After, LastEventId, Limit, RolloutPath
 from flows.history import stream_of
-from state.errors import NotFound, StoreUnavailable
+from state.errors import InterlockError, NotFound
 from state.store.tokens import Token
 
 SSE = "text/event-stream"
@@ -107,7 +107,7 @@ def _stream(request: Request, after: int, stream: str | None) -> Response:
 
 
 async def _sent(guard: Guard, token: Token, tail: Tail, after: int, stream: str | None) -> AsyncIterator[bytes]:
-    """The bytes of a stream; it ends when its token does, when the store is away, and when the server stops."""
+    """The bytes of a stream; it ends when its token does, when the store fails, and when the server stops."""
     yield f"retry: {RETRY_MS}\n\n".encode()
     looked = time.monotonic()
     try:
@@ -118,5 +118,5 @@ async def _sent(guard: Guard, token: Token, tail: Tail, after: int, stream: str 
                     if not await guard.tokens.still_valid(token, guard.api.ports.now()):
                         return
                 yield chunk or b": heartbeat\n\n"
-    except StoreUnavailable:
+    except InterlockError:
         return  # the client comes again with its position, and is told what is the matter

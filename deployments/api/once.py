@@ -13,6 +13,8 @@ from datetime import timedelta
 from weakref import WeakValueDictionary
 
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
 from deployments.api.ports import Api
 from deployments.api.refusals import key_reused, key_unfit
@@ -91,8 +93,8 @@ class Once:
         try:
             response = await handler(request)
         except StoreUnavailable:
-            raise
-        except (InterlockError, ValueError):
+            raise  # it may have been begun: the key keeps its id
+        except (InterlockError, RequestValidationError, HTTPException):
             await self._free(keyed)
             raise
         await self._keyed.answer(keyed, response.status_code, bytes(response.body).decode())

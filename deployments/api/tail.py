@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from state.errors import StoreUnavailable
+from state.errors import InterlockError
 from state.store.port import EventStore, RecordedEvent
 
 KEPT = 4096
@@ -71,13 +71,14 @@ class Tail:
                 self._wanted.clear()
 
     async def read_for_ever(self) -> None:
-        """The one reader. It waits while nobody follows; a store that is away is asked again."""
+        """The one reader. It waits while nobody follows; a store that fails is asked again."""
         while not self.closing:
             await self._wanted.wait()
             try:
                 grown = await self._look()
-            except StoreUnavailable:
-                grown = False
+            except InterlockError:  # followers read by themselves, and are told what is the matter
+                grown = self._covers = False
+                self._grow()
             if not grown:
                 await _unless_set(self._closing, self._every_s)
 
@@ -113,7 +114,7 @@ class Tail:
 
     async def follow(self, after: int, stream: str | None, heartbeat_s: float) -> AsyncGenerator[bytes, None]:
         """What is recorded after the position, in order, of one stream or of all; empty bytes when nothing came for
-        `heartbeat_s`. Ends when the tail is closed. Raises StoreUnavailable while the past is read."""
+        `heartbeat_s`. Ends when the tail is closed. Raises what the store does while it is read."""
         position = after
         while not self.closing:
             grown = self._grown

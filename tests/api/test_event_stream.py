@@ -13,6 +13,7 @@ import pytest
 from deployments.api import events as routes
 from deployments.api import tail
 from flows.ports import utc_now
+from state.errors import StoreUnavailable
 from state.store.connect import Stores, open_stores
 from state.store.port import NewEvent, RecordedEvent
 from state.store.sql import SqlEventStore
@@ -242,6 +243,28 @@ async def test_the_stream_of_a_revoked_token_is_cut_off(server: Served, monkeypa
         await TokenStore(server.api.stores.engine).revoke("reader", utc_now())
         await following
     assert follower.seen == []
+
+
+async def test_a_stream_ends_when_the_store_fails_and_is_gone_on_with(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = server.api.stores.events
+    read_all = events.read_all
+    async with server.client("reader") as client, asyncio.timeout(60):
+        follower = Follower(client)
+        await append(events, "rollout-a", 0, 3)
+        following = asyncio.create_task(follower.follow(6))
+        await until(lambda: len(follower.seen) == 3)
+
+        async def away(after_position: int = 0, limit: int = 1000) -> tuple[RecordedEvent, ...]:
+            raise StoreUnavailable("connection refused")
+
+        monkeypatch.setattr(events, "read_all", away)
+        await following
+        monkeypatch.setattr(events, "read_all", read_all)
+        await append(events, "rollout-a", 3, 3)
+        await follower.follow(6)
+    assert follower.seen == await history(server.api.stores)
 
 
 async def test_too_many_streams_are_refused_and_one_that_ends_makes_room(sqlite_url: str, tmp_path: Path) -> None:

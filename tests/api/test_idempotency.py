@@ -13,12 +13,15 @@ import httpx
 import pytest
 
 from flows.ports import utc_now
+from state.errors import StoreUnavailable
+from state.events import RolloutRequested
 from state.store.connect import open_stores
 from state.store.keyed_requests import KeyedRequest, KeyedRequests
 from state.store.tokens import TokenStore
 from tests.api.served import Served, served
 
 R = "/api/v1/rollouts"
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -98,9 +101,33 @@ async def test_keys_of_different_tokens_have_nothing_to_do_with_each_other(serve
 
 async def test_a_refused_request_frees_its_key(server: Served) -> None:
     async with server.client() as client:
-        refused = await post(client, "k", {"manifest": "interlock: 1"})
+        by_the_manifest = await post(client, "k", {"manifest": "interlock: 1"})
+        by_the_document = await post(client, "k", {"manifest": 7})
+        unread = await client.post(R, content=b"[" * 90_000, headers={"Idempotency-Key": "k"} | JSON)
+        on_file = await post(client, "k", {"service": "nobody", "revision": "day"})
         mended = await post(client, "k", verification(server))
-    assert (refused.status_code, mended.status_code) == (422, 202)
+    refused = (by_the_manifest, by_the_document, unread, on_file)
+    assert [answer.status_code for answer in (*refused, mended)] == [422, 422, 400, 404, 202]
+
+
+async def test_a_request_whose_store_was_lost_keeps_its_key_and_begins_once(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request was recorded, and the server lost the store before it could say so."""
+    begin = server.resident.start
+
+    async def lost(requested: RolloutRequested) -> None:
+        await begin(requested)
+        raise StoreUnavailable("connection reset")
+
+    monkeypatch.setattr(server.resident, "start", lost)
+    async with server.client() as client:
+        first = await post(client, "k", verification(server))
+        assert (first.status_code, first.headers["Retry-After"]) == (503, "5")
+        (stream,) = await rollouts(server)
+        second = await post(client, "k", verification(server))
+    assert (second.status_code, f"rollout-{second.json()['rollout']}") == (202, stream)
+    assert await rollouts(server) == (stream,)
 
 
 async def test_a_dry_run_is_answered_again_as_it_was(server: Served) -> None:

@@ -32,6 +32,7 @@ class Settings(BaseSettings):
     lease_s: float = Field(300.0, ge=1, le=86_400, allow_inf_nan=False)
     generation_s: float = Field(30.0, ge=1, le=3_600, allow_inf_nan=False)
     manifests: Path | None = None
+    api_url: str = ""
     recover_every_s: float = Field(60.0, ge=1, le=86_400, allow_inf_nan=False)
     stop_grace_s: float = Field(30.0, ge=0, le=86_400, allow_inf_nan=False)
 

@@ -50,7 +50,7 @@ class Form:
         return {
             "name": self.name,
             "description": self.description,
-            "entrypoint": f"{offered.__name__}:{self.flow.fn.__name__}",
+            "entrypoint": f"{offered.__name__}.{self.flow.fn.__name__}",
             "path": None,
             "tags": [TAG],
             "parameters": dict(self.preset),

@@ -45,7 +45,7 @@ class ServeHome:
         self.resident = Resident(ports, marks, self._drive, self._notebook.watched)
         self.resident.parts["prefect"] = lambda: self._beside.up
         self.resident.parts["schedules"] = lambda: self._beside.up or not self._switches
-        self._evidence_url = f"{url}/api/v1/evidence/"
+        self._api_url = settings.api_url or url
         self._inside: Inside | None = None
         self._dispatcher: Dispatcher | None = None
         self._mistakes: tuple[str, ...] = ()
@@ -102,9 +102,9 @@ class ServeHome:
     async def _with_prefect(self) -> None:
         """While Prefect's server answers."""
         from deployments.serve.dispatch import Dispatcher
-        from deployments.serve.inside import Inside
+        from deployments.serve.inside import Inside, evidence_url
 
-        self._inside = self._inside or Inside(self._notebook, self._evidence_url)
+        self._inside = self._inside or Inside(self._notebook, evidence_url(self._api_url))
         alone = not self._beside.home.given
         self._dispatcher = Dispatcher(self, self._forms, self._inside.flow_runs, self.resident.cancel, alone=alone)
         await self._dispatcher.for_ever()

@@ -107,3 +107,8 @@ def state_of(ended: Rollout) -> State[str]:
         return Cancelled(message=f"{concluded.outcome}: {concluded.summary}", data=name)
     made = Failed if concluded.exit_code else Completed
     return made(name=concluded.outcome, message=concluded.summary, data=name)
+
+
+def evidence_url(api_url: str) -> str:
+    """What the digest of evidence is appended to."""
+    return f"{api_url.rstrip('/')}/api/v1/evidence/"

@@ -8,6 +8,7 @@ pool, they run the same loop in their own. Importing this imports Prefect.
 from collections.abc import Awaitable
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from prefect import flow, runtime
@@ -17,16 +18,15 @@ from prefect.states import Completed, Failed
 
 from deployments.serve.artifacts import plan_page
 from deployments.serve.catalogue import FolderCatalogue
-from deployments.serve.inside import state_of
+from deployments.serve.inside import Inside, evidence_url, state_of
+from deployments.serve.notes import Notebook
 from flows import requests
-from flows.history import full_id
+from flows.history import History, full_id
 from flows.hold import answer_hold
 from flows.perform import kept_out_of, look
-from flows.ports import Ports, opened
-from flows.prefect_skin import prefect_skin
+from flows.ports import Ports, on_stderr, opened
 from flows.recovery import unfinished_rollouts
-from flows.session import begin, resume
-from flows.session import recover as go_on_with
+from flows.session import refuse_driven, requested_history, resumed_history
 from flows.settings import Settings
 from flows.wiring import wired
 from state.errors import InterlockError, LeaseHeld, UsageInvalid
@@ -187,7 +187,7 @@ async def _at_home(work: _Work) -> State[str]:
             return await work(home)
         settings = Settings()
         async with wired(settings) as (ports, _):
-            return await work(_OwnHome(ports, FolderCatalogue(settings.manifest_folder)))
+            return await work(_OwnHome(ports, settings))
     except InterlockError as error:
         return Failed(name=error.code, message=f"{error} ({error.hint})" if error.hint else str(error), data="")
 
@@ -214,21 +214,35 @@ async def _planned(home: Home, requested: RolloutRequested) -> State[str]:
 
 
 class _OwnHome:
-    """A process of its own, as a work pool's worker starts one: the rollout is driven in it."""
+    """A process of its own, as a work pool's worker starts one: the rollout is driven in it. What its artifacts say of
+    evidence leads to `api_url`."""
 
-    def __init__(self, ports: Ports, catalogue: FolderCatalogue) -> None:
-        self.ports, self.catalogue = ports, catalogue
+    def __init__(self, ports: Ports, settings: Settings) -> None:
+        self.ports, self.catalogue = ports, FolderCatalogue(settings.manifest_folder)
+        self._notebook = Notebook(lambda *_: None, on_stderr)
+        self._inside = Inside(self._notebook, evidence_url(settings.api_url))
 
     async def drive(self, requested: RolloutRequested) -> Rollout:
-        return await begin(self.ports, requested, prefect_skin)
+        return await self._driven(await requested_history(self._ports(requested.rollout), requested))
 
     async def recover(self, rollout: str, *, take_over: bool) -> Rollout | None:
         if rollout:
-            return await (resume if take_over else go_on_with)(self.ports, rollout, prefect_skin)
+            return await self._gone_on(rollout, take_over=take_over)
         for name in await unfinished_rollouts(self.ports):
             with suppress(LeaseHeld):
-                await go_on_with(self.ports, name, prefect_skin)
+                await self._gone_on(name, take_over=False)
         return None
 
     async def free(self, service: str) -> None:
         """The lease decides."""
+
+    async def _gone_on(self, rollout: str, *, take_over: bool) -> Rollout:
+        if not take_over:
+            await refuse_driven(self.ports, rollout)
+        return await self._driven(await resumed_history(self._ports(rollout), rollout))
+
+    async def _driven(self, history: History) -> Rollout:
+        return await self._inside.in_this_flow_run(history)
+
+    def _ports(self, rollout: str) -> Ports:
+        return replace(self.ports, watch=self._notebook.watched(rollout))

@@ -14,6 +14,7 @@ from deployments.api import events, health, rollouts, services, starts, steering
 from deployments.api.document import document_of
 from deployments.api.guard import Guard
 from deployments.api.headers import AnswerHeaders
+from deployments.api.metrics import Metrics
 from deployments.api.ports import Api
 from deployments.api.problems import add_handlers
 from deployments.api.reading import ReadModels
@@ -83,6 +84,7 @@ def _equip(app: FastAPI, api: Api) -> None:
     app.state.routes = [route for router in ROUTERS for route in router.routes]
     app.state.api = api
     app.state.guard = Guard(api)
+    app.state.metrics = Metrics(api.stores)
     app.state.read_models = ReadModels(api.stores)
     app.state.tail = Tail(api.ports.events, partial(last_position, api.stores.engine), api.settings.tail_s)
     if api.settings.origins:

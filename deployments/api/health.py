@@ -45,10 +45,8 @@ async def readyz(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     """Rollouts by outcome and service, durations, dark time, acceptance; counted from the history."""
-    from deployments.api.metrics import exposition
-
-    await request.app.state.read_models.caught_up()
-    page = await exposition(api_of(request).stores, request.app.state.tail.followers)
+    position = await request.app.state.read_models.caught_up()
+    page = await request.app.state.metrics.page(position, request.app.state.tail.followers)
     return Response(page, media_type=METRICS_TYPE)
 
 

@@ -1,8 +1,9 @@
 """Metrics for Prometheus, folded from the store: right after a restart they say what they said before it."""
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
@@ -10,8 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from state.store.connect import Stores
+from state.store.listing import measures
 from state.store.projections import rows
-from state.store.tables import acceptance, rollouts, services
+from state.store.tables import acceptance, services
 
 Row = Mapping[str, Any]
 
@@ -19,17 +21,27 @@ DURATION_S = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 720
 DARK_S = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0)
 
 
+class Metrics:
+    """The page that Prometheus reads. It is made anew when the history has gone on, since the last one says it all."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._made: tuple[tuple[int, int], bytes] | None = None
+
+    async def page(self, position: int, followers: int) -> bytes:
+        """`position` is what the tables have been caught up to, `followers` how many clients follow the events."""
+        of = (position, followers)
+        if self._made is None or self._made[0] != of:
+            self._made = of, await exposition(self._stores, followers)
+        return self._made[1]
+
+
 async def exposition(stores: Stores, followers: int) -> bytes:
-    """The page that Prometheus reads; the tables must have been caught up."""
+    """What the tables say now."""
+    lines = await measures(stores.engine)
+    kept, points = await rows(stores.engine, services), await rows(stores.engine, acceptance)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(
-        Snapshot(
-            await rows(stores.engine, rollouts),
-            await rows(stores.engine, services),
-            await rows(stores.engine, acceptance),
-            followers,
-        )
-    )
+    registry.register(Snapshot(lines, kept, points, followers))
     return generate_latest(registry)
 
 
@@ -112,10 +124,9 @@ def _histogram(
 
 def _buckets(values: Sequence[float], bounds: Sequence[float]) -> list[tuple[str, float]]:
     """Cumulative counts, each with its upper bound as Prometheus writes it."""
-    edges = (float("-inf"), *bounds, float("inf"))
-    within = [sum(low < value <= high for value in values) for low, high in pairwise(edges)]
+    within = Counter(bisect_left(bounds, value) for value in values)
     names = [*(str(bound) for bound in bounds), "+Inf"]
-    return list(zip(names, map(float, accumulate(within)), strict=True))
+    return list(zip(names, accumulate(float(within[i]) for i in range(len(names))), strict=True))
 
 
 def _acceptance(points: Iterable[Row]) -> Metric:

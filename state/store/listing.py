@@ -24,6 +24,14 @@ async def last_position(engine: AsyncEngine) -> int:
         return await connection.scalar(select(func.max(events.c.position))) or 0
 
 
+async def measures(engine: AsyncEngine) -> tuple[Mapping[str, Any], ...]:
+    """Of every rollout what is counted and measured: a few columns, since there may be very many rows."""
+    names = ("service", "purpose", "state", "requested_at", "concluded_at", "dark_s")
+    wanted = select(*(rollouts.c[name] for name in names))
+    async with Database(engine).reading() as connection:
+        return tuple(dict(zip(names, row, strict=True)) for row in await connection.execute(wanted))
+
+
 async def rollout_page(
     engine: AsyncEngine, limit: int | None, after: After | None = None, **equal: str | None
 ) -> tuple[Mapping[str, Any], ...]:

@@ -39,7 +39,7 @@ class Faults:
     executions: int = 0
     seen: list[tuple[str, ...]] = field(default_factory=list)
     _rules: list[_Rule] = field(default_factory=list)
-    _cut: asyncio.Event = field(default_factory=asyncio.Event)
+    _cut: "asyncio.Future[None] | None" = None
 
     def fail(self, picks: Predicate, answer: Completed | None = None, *, times: int | None = 1) -> None:
         """Argvs that `picks` holds of end with `answer` (status 1) and have no effect."""
@@ -71,8 +71,9 @@ class Faults:
 
     def drop(self) -> None:
         """Every session is lost now; a new one can be had at once."""
-        self._cut.set()
-        self._cut = asyncio.Event()
+        if self._cut is not None:
+            self._cut.set_result(None)
+        self._cut = None
 
     def restore(self) -> None:
         self.unreachable = False
@@ -85,8 +86,10 @@ class Faults:
         self._rules.clear()
 
     @property
-    def cutting(self) -> asyncio.Event:
-        """Set when the sessions of now are lost."""
+    def cutting(self) -> "asyncio.Future[None]":
+        """Done when the sessions of now are lost. It is theirs together: nobody may cancel it."""
+        if self._cut is None:
+            self._cut = asyncio.get_running_loop().create_future()
         return self._cut
 
     async def around(self, words: Sequence[str], run: Callable[[], Awaitable[Completed]]) -> Completed:

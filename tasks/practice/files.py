@@ -6,7 +6,7 @@ import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 Kind = Literal["file", "directory", "link"]
 _MAX_LINKS = 40
@@ -32,6 +32,16 @@ class Entry:
     target: str = ""
 
 
+class Named(Protocol):
+    """What a path has to be known of to be walked: whether it leads on, and where a link leads."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def target(self) -> str: ...
+
+
 def refusal(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
 
@@ -39,11 +49,22 @@ def refusal(code: int, path: str) -> OSError:
 class Layer(ABC):
     """A kernel's tree (sysfs, procfs) laid over the disk's."""
 
+    def drawing(self) -> int | None:
+        """The same number as long as nothing has come, gone or moved; None if that cannot be told."""
+        return None
+
     @abstractmethod
     def covers(self, path: str) -> bool: ...
 
     @abstractmethod
     def lstat(self, path: str) -> Entry: ...
+
+    def find(self, path: str) -> Entry | None:
+        """The same, None where nothing is."""
+        try:
+            return self.lstat(path)
+        except FileNotFoundError:
+            return None
 
     @abstractmethod
     def read(self, path: str) -> bytes: ...
@@ -98,7 +119,7 @@ class Files(ABC):
                 done = posixpath.dirname(done)
                 continue
             here = f"{done.rstrip('/')}/{name}"
-            entry = self._maybe(here)
+            entry = self._named(here)
             if entry is not None and entry.kind == "link" and (todo or last):
                 links += 1
                 if links > _MAX_LINKS:
@@ -119,10 +140,9 @@ class Files(ABC):
 
     def exists(self, path: str) -> bool:
         try:
-            self.stat(path)
+            return self._named(self.resolve(path)) is not None
         except OSError:
             return False
-        return True
 
     def read(self, path: str) -> bytes:
         real = self.resolve(path)
@@ -211,7 +231,10 @@ class Files(ABC):
     def layer(self, path: str) -> Layer | None:
         if not path.startswith(KERNEL_TREES):
             return None
-        return next((layer for layer in self.layers if layer.covers(path)), None)
+        for layer in self.layers:
+            if layer.covers(path):
+                return layer
+        return None
 
     def tick(self) -> int:
         """A time for a change: now, and later than every change before."""
@@ -235,10 +258,16 @@ class Files(ABC):
         return layer.lstat(real) if layer else self._lstat(real)
 
     def _maybe(self, real: str) -> Entry | None:
+        layer = self.layer(real)
+        if layer:
+            return layer.find(real)
         try:
-            return self._entry(real)
+            return self._lstat(real)
         except FileNotFoundError:
             return None
+
+    def _named(self, real: str) -> Named | None:
+        return self._maybe(real)
 
     def _parents(self, path: str) -> None:
         parent = posixpath.dirname(posixpath.normpath(path))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from contextlib import aclosing
-from typing import Literal
 
 from tasks.hosts.port import Completed
 from tasks.practice.faults import ConnectionCut, Faults
@@ -28,11 +27,9 @@ class Sessions:
         task = asyncio.get_running_loop().create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
-        cut = asyncio.ensure_future(self._faults.cutting.wait())
         try:
-            await asyncio.wait((task, cut), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, self._faults.cutting), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            cut.cancel()
             task.add_done_callback(_forget_outcome)
         if not task.done() or task.cancelled():
             raise ConnectionCut(_RESET)
@@ -40,14 +37,11 @@ class Sessions:
 
     async def follow(self, lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """`lines` until they end, or ConnectionCut."""
-        cut = asyncio.ensure_future(self._faults.cutting.wait())
-        try:
-            async with aclosing(lines):
-                while (line := await _first(anext(lines), cut)) is not None:
-                    yield line
-            raise ConnectionCut(_RESET)
-        finally:
-            cut.cancel()
+        cut = self._faults.cutting
+        async with aclosing(lines):
+            while (line := await _first(anext(lines), cut)) is not None:
+                yield line
+        raise ConnectionCut(_RESET)
 
     def end(self) -> tuple[asyncio.Task[Completed], ...]:
         """The machine goes down: the tasks that are still ending."""
@@ -58,7 +52,7 @@ class Sessions:
         return ending
 
 
-async def _first(step: Awaitable[bytes], cut: "asyncio.Future[Literal[True]]") -> bytes | None:
+async def _first(step: Awaitable[bytes], cut: "asyncio.Future[None]") -> bytes | None:
     """What `step` gives, None if `cut` comes before it; `step` is over then."""
     task = asyncio.ensure_future(step)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tasks.practice.files import BASE_DIRECTORIES, KERNEL_TREES, Entry, Files, Kind, refusal
+from tasks.practice.files import BASE_DIRECTORIES, KERNEL_TREES, Entry, Files, Kind, Named, refusal
 
 
 @dataclass(slots=True)
@@ -28,31 +28,51 @@ class MemoryFiles(Files):
         self._capacity = capacity
         self._resolved: dict[tuple[str, bool], str] = {}
         self._missing: set[tuple[str, bool]] = set()
+        self._in_trees: dict[tuple[str, bool], tuple[list[int | None], str]] = {}
         for path in BASE_DIRECTORIES:
             self.mkdir(path, parents=True)
         self.chmod("/tmp", 0o1777)
         self.write("/dev/null", b"", mode=0o666)
 
     def resolve(self, path: str, *, last: bool = True) -> str:
-        """Remembered until a folder or a link comes, goes or moves, since those alone lead elsewhere; what leads into a
-        kernel's tree is looked for each time."""
+        """Remembered until a folder or a link comes, goes or moves, since those alone lead elsewhere; within a kernel's
+        tree, until that is drawn anew."""
+        if path.startswith(KERNEL_TREES):
+            return self._in_kernel_tree(path, last)
         if (path, last) in self._missing:
             raise refusal(errno.ENOENT, path)
         known = self._resolved.get((path, last))
         if known is None:
             known = self._looked_for(path, last)
-            if not (path.startswith(KERNEL_TREES) or known.startswith(KERNEL_TREES)):
+            if not known.startswith(KERNEL_TREES):
                 self._resolved[path, last] = known
         return known
+
+    def exists(self, path: str) -> bool:
+        return (path, True) not in self._missing and super().exists(path)
+
+    def _named(self, real: str) -> Named | None:
+        layer = self.layer(real)
+        return layer.find(real) if layer else self._nodes.get(real)
 
     def _looked_for(self, path: str, last: bool) -> str:
         """A folder that is missing stays so until one comes."""
         try:
             return super().resolve(path, last=last)
         except FileNotFoundError:
-            if not path.startswith(KERNEL_TREES):
-                self._missing.add((path, last))
+            self._missing.add((path, last))
             raise
+
+    def _in_kernel_tree(self, path: str, last: bool) -> str:
+        layers = [layer for layer in self.layers if layer.covers(path)]
+        drawings = [layer.drawing() for layer in layers]
+        before, known = self._in_trees.get((path, last), ([], ""))
+        if before == drawings and known and None not in drawings:
+            return known
+        found = super().resolve(path, last=last)
+        if layers and layers == [layer for layer in self.layers if layer.covers(found)]:
+            self._in_trees[path, last] = (drawings, found)
+        return found
 
     def _lstat(self, path: str) -> Entry:
         node = self._node(path)
@@ -80,8 +100,7 @@ class MemoryFiles(Files):
         ]
 
     def _symlink(self, target: str, path: str) -> None:
-        self._resolved.clear()
-        self._missing.clear()
+        self._forget_all()
         self._nodes[path] = _Node("link", 0o777, self.tick(), target=target)
 
     def _rename(self, old: str, new: str) -> None:
@@ -98,8 +117,12 @@ class MemoryFiles(Files):
     def _forget_paths(self, *changed: str) -> None:
         nodes = (self._nodes.get(path) for path in changed)
         if any(node is not None and node.kind != "file" for node in nodes):
-            self._resolved.clear()
-            self._missing.clear()
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._resolved.clear()
+        self._missing.clear()
+        self._in_trees.clear()
 
     def _remove(self, path: str) -> None:
         self._forget_paths(path)

@@ -9,6 +9,7 @@ from tasks.practice.pci import NVIDIA, VFIO, Function, PciBus
 Node = bytes | str | None
 """A file's content, a link's target, or None for a directory."""
 
+_FOLDER = Entry("directory", 0o755, 0, 0)
 _WRITE_ONLY = ("unbind", "bind", "drivers_probe", "new_id", "remove_id")
 
 
@@ -25,16 +26,28 @@ class Tree(Layer):
         state: Callable[[], object],
     ) -> None:
         self._prefixes, self._draw, self._state = prefixes, draw, state
+        self._below = tuple(f"{prefix}/" for prefix in prefixes)
         self._drawn: object = None
+        self._drawings = 0
         self._nodes: dict[str, Node] = {}
 
     def covers(self, path: str) -> bool:
-        return any(path == prefix or path.startswith(prefix + "/") for prefix in self._prefixes)
+        return path.startswith(self._below) or path in self._prefixes
+
+    def drawing(self) -> int:
+        self._look()
+        return self._drawings
 
     def lstat(self, path: str) -> Entry:
-        node = self._node(path)
+        return self._entry(path, self._node(path))
+
+    def find(self, path: str) -> Entry | None:
+        self._look()
+        return self._entry(path, self._nodes[path]) if path in self._nodes else None
+
+    def _entry(self, path: str, node: Node) -> Entry:
         if node is None:
-            return Entry("directory", 0o755, 0, 0)
+            return _FOLDER
         if isinstance(node, str):
             return Entry("link", 0o777, 0, 0, target=node)
         return Entry("file", 0o200 if path.rpartition("/")[2] in _WRITE_ONLY else 0o644, 4096, 0)
@@ -65,6 +78,7 @@ class Tree(Layer):
         folders = {path[:i] for path in (*files, *self._prefixes) for i, char in enumerate(path) if char == "/" and i}
         self._nodes = dict.fromkeys((*folders, *self._prefixes)) | files
         self._drawn = state
+        self._drawings += 1
 
 
 def sysfs(bus: PciBus, modules: Mapping[str, str]) -> Tree:

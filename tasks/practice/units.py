@@ -4,7 +4,7 @@ import functools
 import re
 import signal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tasks.practice.files import Files
 from tasks.practice.unitfile import (
@@ -108,18 +108,29 @@ def load_service(files: Files, name: str, hostname: str) -> ServiceUnit:
     fragment = next((p for d in UNIT_PATH for n in _fragment_names(name) if files.exists(p := f"{d}/{n}")), "")
     if not fragment:
         return ServiceUnit(name, description=name)
-    text = files.read(fragment).decode("utf-8", "replace")
+    text = _text(files, fragment)
     stamp = (fragment, files.stat(fragment).mtime_ns)
     if files.resolve(fragment) == "/dev/null" or not text.strip():
         return ServiceUnit(name, "masked", fragment=fragment, stamps=(stamp,), description=name)
     drop_ins = tuple(find_drop_ins(files, name))
-    unit = read_unit_text(text)
-    for path in drop_ins:
-        read_unit_text(files.read(path).decode("utf-8", "replace"), unit)
     stamps = (stamp, *((path, files.stat(path).mtime_ns) for path in drop_ins))
+    texts = (text, *(_text(files, path) for path in drop_ins))
+    return replace(_parsed(texts, name, hostname, fragment, drop_ins), stamps=stamps)
+
+
+def _text(files: Files, path: str) -> str:
+    return files.read(path).decode("utf-8", "replace")
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(texts: tuple[str, ...], name: str, hostname: str, fragment: str, drop_ins: tuple[str, ...]) -> ServiceUnit:
+    """The fragment's text with those of the drop-ins on top; the same ones are loaded again and again."""
+    unit = UnitText()
+    for text in texts:
+        read_unit_text(text, unit)
     if unit.broken:
-        return ServiceUnit(name, "error", "Bad message", fragment, drop_ins, stamps, description=name)
-    return _service(unit, name, hostname, fragment, drop_ins, stamps)
+        return ServiceUnit(name, "error", "Bad message", fragment, drop_ins, description=name)
+    return _service(unit, name, hostname, fragment, drop_ins)
 
 
 def wanted(files: Files) -> frozenset[str]:
@@ -179,7 +190,6 @@ def _service(
     hostname: str,
     fragment: str,
     drop_ins: tuple[str, ...],
-    stamps: tuple[tuple[str, int], ...],
 ) -> ServiceUnit:
     def last(key: str, default: str = "", section: str = "Service") -> str:
         return expand_specifiers(text.last(section, key, default), name, hostname=hostname)
@@ -199,7 +209,6 @@ def _service(
         load_error=f"Unit {name} has a bad unit file setting." if refused else "",
         fragment=fragment,
         drop_ins=drop_ins,
-        stamps=stamps,
         description=last("Description", name, "Unit"),
         type=kind,
         exec_start=execs["ExecStart"],

@@ -17,6 +17,8 @@ class _Selector(selectors.DefaultSelector):
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout == 0:  # something else can be done, after which it is asked again
+            return []
         ready = super().select(0)
         if not ready and timeout is None:
             raise RuntimeError("everybody waits for something that never comes")

@@ -1,9 +1,10 @@
 """One program's run on the practice machine: its words, its user, and what it may touch."""
 
 import errno
+import functools
 import getopt
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.hosts.port import Completed
@@ -35,11 +36,11 @@ class Call:
         return self.words[0].rpartition("/")[2]
 
     def of(self, words: Sequence[str], *, user: str | None = None, stdin: bytes | None = None) -> "Call":
-        return replace(
-            self,
-            words=tuple(words),
-            user=self.user if user is None else user,
-            stdin=self.stdin if stdin is None else stdin,
+        return Call(
+            self.machine,
+            tuple(words),
+            self.user if user is None else user,
+            self.stdin if stdin is None else stdin,
         )
 
     def read(self, path: str) -> bytes:
@@ -77,8 +78,17 @@ Table = dict[str, Program]
 
 def options(call: Call, short: str = "", long: Sequence[str] = ()) -> tuple[dict[str, str], list[str]]:
     """Options (without dashes) and operands, GNU style; getopt.GetoptError for an unknown one."""
-    given, operands = getopt.gnu_getopt(list(call.words[1:]), short, list(long))
-    return {name.lstrip("-"): value for name, value in given}, operands
+    given, operands = _parted(call.words[1:], short, tuple(long))
+    return dict(given), list(operands)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parted(
+    words: tuple[str, ...], short: str, long: tuple[str, ...]
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """The same words come again and again."""
+    given, operands = getopt.gnu_getopt(list(words), short, list(long))
+    return tuple((name.lstrip("-"), value) for name, value in given), tuple(operands)
 
 
 def said(call: Call, text: str, status: int = 1, stdout: bytes = b"") -> Completed:

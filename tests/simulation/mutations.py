@@ -3,7 +3,7 @@
 A simulation that finds nothing proves nothing until it is known to find what is there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +19,9 @@ from state.errors import InterlockError
 from state.events import ActionFailed, ActionStarted, ErrorFacts, RolloutResumed
 from state.rollout import Rollout
 from state.steps import Step
+from state.store.flush import Flush
+from state.store.spool import Record, SpooledEvents
+from state.store.spooling import Spooling
 from tasks.script import Line, may
 from tests.simulation.faults import Fault
 from tests.simulation.simulate import Run, run
@@ -114,6 +117,32 @@ def gives_up_everything(rollout: Rollout) -> bool:
     return rollout.concluded is not None and rollout.released
 
 
+async def newest_first(flush: Flush, batches: Sequence[SpooledEvents]) -> None:
+    """`Flush._append` with the events of a spool in the wrong order."""
+    turned = [event for batch in batches for event in batch.events][::-1]
+    await _append(flush, [replace(batches[0], events=tuple(turned))] if batches else [])
+
+
+_append = Flush._append
+
+
+async def removed_first(spooling: Spooling) -> None:
+    """`Spooling._try` that takes the spool off the disk before the store has what it holds."""
+    spooling.file.remove()
+    await _try(spooling)
+
+
+_try = Spooling._try
+
+
+async def events_first(flush: Flush, records: Sequence[Record], enough: Any = lambda: False) -> None:
+    """`Flush.run` that brings the evidence in last."""
+    await flush._append([record for record in records if isinstance(record, SpooledEvents)])
+    await _run(flush, records, enough)
+
+
+_run = Flush.run
+
 MUTATIONS = (
     Mutation("compensation oldest first", {"state.next_action.reversed": tuple}, (Fault("refuted"),), "newest-first"),
     Mutation("intent after effect", {"flows.drive._attempted": effect_first}, (), "intent-before-effect"),
@@ -192,6 +221,24 @@ MUTATIONS = (
         (Fault("cancelled-at-trip", 66, 1), Fault("killed-during-trip", 32, 2.0)),
         "mild",
         seed=1806,
+    ),
+    Mutation(
+        "spool flushed out of order",
+        {"state.store.flush.Flush._append": newest_first},
+        (Fault("store-away-late", 50, 5.0),),
+        "spool-lost",
+    ),
+    Mutation(
+        "spool removed before commit",
+        {"state.store.spooling.Spooling._try": removed_first},
+        (Fault("store-away-late", 50, 5.0), Fault("killed-before-call", 55)),
+        "spool-lost",
+    ),
+    Mutation(
+        "evidence flushed after its event",
+        {"state.store.flush.Flush.run": events_first},
+        (Fault("store-away-late", 50, 5.0),),
+        "evidence-first",
     ),
     Mutation(
         "evidence is not redacted",

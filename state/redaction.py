@@ -104,6 +104,19 @@ _SHORTEST = 6
 _SECRET_NAME = re.compile(rb"(?:.*[_-])?" + _WORD + rb"$", re.IGNORECASE)
 
 
+class _Text(NamedTuple):
+    """What is searched by every rule: the bytes, the same in lower case, and where in them names of secrets may end."""
+
+    data: bytes
+    lower: bytes
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, data: bytes) -> "_Text":
+        lower = data.lower()
+        return cls(data, lower, [end.start() for end in _NAME_ENDS.finditer(lower)])
+
+
 class _Rule(NamedTuple):
     """A pattern, and the hint without which it need not be tried; `named` rules begin with the name of a secret."""
 
@@ -111,28 +124,27 @@ class _Rule(NamedTuple):
     hint: re.Pattern[bytes]
     named: bool
 
-    def matches(self, data: bytes) -> Iterator[re.Match[bytes]]:
+    def matches(self, text: _Text) -> Iterator[re.Match[bytes]]:
         """As `pattern.finditer` gives them, only sooner."""
-        lower = data.lower()
         if self.named:
-            return self._named(data, lower)
-        return self.pattern.finditer(data) if self.hint.search(lower) else iter(())
+            return self._named(text)
+        return self.pattern.finditer(text.data) if self.hint.search(text.lower) else iter(())
 
-    def _named(self, data: bytes, lower: bytes) -> Iterator[re.Match[bytes]]:
+    def _named(self, text: _Text) -> Iterator[re.Match[bytes]]:
         done = 0
-        for end in _NAME_ENDS.finditer(lower):
-            for begin in range(max(done, end.start() - _LONGEST_PREFIX), end.start() + 1):
-                if found := self.pattern.match(data, begin):
+        for end in text.ends:
+            for begin in range(max(done, end - _LONGEST_PREFIX), end + 1):
+                if found := self.pattern.match(text.data, begin):
                     done = found.end()
                     yield found
                     break
 
-    def hide(self, data: bytes) -> bytes:
+    def hide(self, text: _Text) -> _Text:
         pieces, done = [], 0
-        for found in self.matches(data):
-            pieces += [data[done : found.start()], _hide(found)]
+        for found in self.matches(text):
+            pieces += [text.data[done : found.start()], _hide(found)]
             done = found.end()
-        return b"".join([*pieces, data[done:]]) if pieces else data
+        return _Text.of(b"".join([*pieces, text.data[done:]])) if pieces else text
 
 
 _RULES = tuple(
@@ -149,9 +161,10 @@ def redact_bytes(data: bytes) -> bytes:
     """The same for bytes; what is no UTF-8 is kept as it is."""
     if _HINT.search(data) is None:
         return data
+    text = _Text.of(data)
     for rule in _RULES:
-        data = rule.hide(data)
-    return data
+        text = rule.hide(text)
+    return text.data
 
 
 def secret_values(text: str) -> frozenset[str]:
@@ -159,10 +172,11 @@ def secret_values(text: str) -> frozenset[str]:
     data = text.encode("utf-8", "surrogatepass")
     found: set[bytes] = set()
     if _HINT.search(data) is not None:
+        searched = _Text.of(data)
         for rule in _RULES:
-            for match in rule.matches(data):
+            for match in rule.matches(searched):
                 found.update(_WORDS.findall(match[0][len(match["keep"]) :]))
-            data = rule.hide(data)
+            searched = rule.hide(searched)
     return frozenset(value.decode("utf-8", "replace") for value in found if len(value) >= _SHORTEST)
 
 

@@ -18,9 +18,11 @@ from state.store.connect import Stores, open_stores
 from state.store.memory import MemoryEventStore, MemoryEvidenceStore
 from state.store.migrate import upgrade
 from state.store.port import EventStore, EvidenceStore
+from state.store.spool_file import SpoolFolder
+from state.store.spooling import Spooling, Terms
 
 _URLS = {"sqlite": "sqlite_url", "postgresql": "postgres_url"}
-BACKENDS = ("memory", *_URLS)
+BACKENDS = ("memory", "spooling", *_URLS)
 
 
 class Ticking:
@@ -32,6 +34,28 @@ class Ticking:
     def __call__(self) -> datetime:
         self.moment += timedelta(milliseconds=1)
         return self.moment
+
+
+def spooling_over(
+    events: EventStore,
+    evidence: EvidenceStore,
+    folder: Path,
+    now: Callable[[], datetime],
+    heard: list[str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Spooling:
+    """The stores as the rollout `1` sees them, which may go on without them."""
+    terms = Terms(
+        stream="rollout-1",
+        rollout="1",
+        holder="somebody",
+        may_spool=lambda: True,
+        patience_s=lambda: 5.0,
+        now=now,
+        clock=clock,
+        said=(heard if heard is not None else []).append,
+    )
+    return Spooling(events, evidence, SpoolFolder(folder / "spool").of("1.0"), terms)
 
 
 @dataclass(frozen=True)
@@ -167,23 +191,25 @@ async def stores(store_url: str, now: Callable[[], datetime]) -> AsyncIterator[S
 
 @pytest.fixture(params=BACKENDS)
 def backend_url(request: pytest.FixtureRequest) -> str:
-    """`memory`, or the URL of a migrated database."""
+    """`memory`, `spooling` (that one, with a spool before it), or the URL of a migrated database."""
     return request.getfixturevalue(_URLS[request.param]) if request.param in _URLS else "memory"
 
 
 @pytest.fixture
-async def event_store(backend_url: str, now: Callable[[], datetime]) -> AsyncIterator[EventStore]:
-    if backend_url == "memory":
-        yield MemoryEventStore(now)
+async def event_store(backend_url: str, now: Callable[[], datetime], tmp_path: Path) -> AsyncIterator[EventStore]:
+    if backend_url in ("memory", "spooling"):
+        inner = MemoryEventStore(now)
+        yield inner if backend_url == "memory" else spooling_over(inner, MemoryEvidenceStore(), tmp_path, now).events
         return
     async with open_stores(backend_url, now) as opened:
         yield opened.events
 
 
 @pytest.fixture
-async def evidence_store(backend_url: str, now: Callable[[], datetime]) -> AsyncIterator[EvidenceStore]:
-    if backend_url == "memory":
-        yield MemoryEvidenceStore()
+async def evidence_store(backend_url: str, now: Callable[[], datetime], tmp_path: Path) -> AsyncIterator[EvidenceStore]:
+    if backend_url in ("memory", "spooling"):
+        inner = MemoryEvidenceStore()
+        yield inner if backend_url == "memory" else spooling_over(MemoryEventStore(now), inner, tmp_path, now).evidence
         return
     async with open_stores(backend_url, now) as opened:
         yield opened.evidence

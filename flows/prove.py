@@ -1,6 +1,6 @@
 """Proving a side, new or old: readiness, evidence, judgement, and freezing what was seen before anything is undone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flows.work import Work, keep
 from state.canonical import sha256_hex
@@ -33,12 +33,12 @@ from tasks.verification import Started, gather, with_older
 
 async def await_readiness(work: Work) -> Event:
     """Raises EngineFailed, StepFailed or DeadlineExceeded; see `tasks.readiness`."""
-    target = target_of(work.plan, work.action.side)
+    target, started = target_of(work.plan, work.action.side), await _started(work)
     boarding = await readiness.await_readiness(
         work.host,
         engine_for(target.engine),
         target,
-        await _started(work),
+        started,
         timeout_s=work.revision.readiness_timeout_s,
         progress=work.ports.watch.progress,
         clock=work.ports.clock,
@@ -50,7 +50,18 @@ async def await_readiness(work: Work) -> Event:
         side=work.action.side,
         seconds=max(boarding.stages.values()),
         stages=tuple(boarding.stages.items()),
+        held=_held_by_log(work, target, started, boarding.lines),
     )
+
+
+def _held_by_log(work: Work, target: Target, started: Started, lines: Sequence[bytes]) -> tuple[str, ...]:
+    """The claims about the engine's arguments that its log shows to hold, before anything else is gathered."""
+    evidence = Evidence({"journal": b"\n".join(lines), "context": started.context()})
+    claims = [
+        c for c in claims_of(work.plan, work.action.side) if c.plane == "control" or c.metric.startswith("argument.")
+    ]
+    verdicts = judge(claims, engine_for(target.engine).facts(target, evidence))
+    return tuple(verdict.claim for verdict in verdicts if verdict.outcome == "held")
 
 
 async def verify(work: Work) -> Event:

@@ -176,12 +176,14 @@ class StepSucceeded(Succeeded):
 
 
 class ReadinessReached(Succeeded):
-    """A generation came back. `stages` are pairs in order: a stage, and the seconds from the start to its begin."""
+    """A generation came back. `stages` are pairs in order: a stage, and the seconds from the start to its begin.
+    `held` names the claims that the engine's own log of this start had shown to hold by then."""
 
     wire: ClassVar[str] = "readiness-reached"
     side: Side
     seconds: float
     stages: tuple[tuple[str, float], ...]
+    held: tuple[str, ...] = ()
 
 
 class EvidenceGathered(Succeeded):

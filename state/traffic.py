@@ -22,6 +22,9 @@ BASELINE_PASSES = 8
 """Measured passes of the old service at each level, which is gone afterwards: their spread is the noise floor."""
 
 
+PAIR = 2
+"""Long generations go two at a time: what only company spoils shows in no single one."""
+
 BASELINE_GENERATIONS = 12
 """Long generations of the old service: every built-in prompt twice."""
 
@@ -78,9 +81,14 @@ def ordered(claims: Sequence[Claim], traffic: Traffic, salt: str, round_: int, s
 
 
 def _generations(claims: Sequence[Claim], round_: int) -> int:
-    """As the rounds have it; the first as many as the most demanding claim about acceptance needs."""
-    needed = max((c.minimum_sample for c in claims if c.metric.endswith(".accept_length")), default=0)
-    return max(generations(round_), needed if round_ == 1 else 0)
+    """As the rounds have it; the first as many as the most demanding claim about acceptance needs. Where none is about
+    that, as many as the text is judged by: nothing else needs them to be many."""
+    accepting = [c.minimum_sample for c in claims if c.metric.endswith(".accept_length")]
+    if round_ > 1:
+        return generations(round_)
+    if accepting:
+        return max(generations(round_), *accepting)
+    return max((c.minimum_sample for c in claims if c.metric == "answers.degenerate"), default=PAIR)
 
 
 def baseline_order(claims: Sequence[Claim], traffic: Traffic, salt: str) -> Order | None:

@@ -3,8 +3,9 @@
 from state.errors import StepFailed
 from state.events import Direction
 from state.steps import InstallFiles
+from tasks.argv import show
 from tasks.hosts.port import Host
-from tasks.observe import observe_files, observe_unit
+from tasks.observe import file_questions, files_from, observe_files, unit_from
 from tasks.script import may, must
 from tasks.sequence import Fence, run_unit
 from tasks.timer import placing
@@ -27,16 +28,17 @@ async def install(
         lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
         if direction == "do" or not await _in_place(host, step):
             lines = [may("systemctl", "stop", "--", step.unit), *lines]
-    await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S)
-    seen = await observe_files(host, [c.after.path for c in step.changes])
-    for change, file in zip(step.changes, seen, strict=True):
+    paths = [c.after.path for c in step.changes]
+    asked = [*file_questions(paths), *([show(step.unit)] if step.unit else [])]
+    answers = await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S, then=asked)
+    for change, file in zip(step.changes, files_from(paths, answers, host.name), strict=True):
         if file.digest != change.after.digest or (file.digest and file.mode != change.after.mode):
             raise StepFailed(
                 "install-files",
                 f"{file.path} on {host.name} does not read back as installed",
                 hint="look for another program that manages it",
             )
-    if step.unit and (await observe_unit(host, step.unit)).need_daemon_reload:
+    if step.unit and unit_from(step.unit, answers[-1].text).need_daemon_reload:
         raise StepFailed(
             "install-files",
             f"systemd on {host.name} still has the old {step.unit}",

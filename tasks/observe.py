@@ -53,9 +53,16 @@ def unit_from(name: str, text: str) -> ObservedUnit:
 
 
 async def observe_files(host: Host, paths: Sequence[str]) -> tuple[ObservedFile, ...]:
-    argvs = [question for path in paths for question in (argv.sha256(path), argv.stat(path))]
-    answers = await host.run_all(argvs, timeout_s=READ_TIMEOUT_S)
-    return tuple(_file(path, answers[2 * i], answers[2 * i + 1], host.name) for i, path in enumerate(paths))
+    return files_from(paths, await host.run_all(file_questions(paths), timeout_s=READ_TIMEOUT_S), host.name)
+
+
+def file_questions(paths: Sequence[str]) -> list[Argv]:
+    return [question for path in paths for question in (argv.sha256(path), argv.stat(path))]
+
+
+def files_from(paths: Sequence[str], answers: Sequence[Completed], host: str) -> tuple[ObservedFile, ...]:
+    """The files that the answers to `file_questions` describe. Raises Refused for one that cannot be read."""
+    return tuple(_file(path, answers[2 * i], answers[2 * i + 1], host) for i, path in enumerate(paths))
 
 
 async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGpu, ...]:
@@ -83,9 +90,8 @@ async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGp
 async def _serving(host: Host, revision: Revision) -> tuple[ObservedUnit, tuple[ObservedFile, ...], str | None]:
     paths = [file.path for file in revision.files]
     questions: list[Argv] = [argv.show(revision.unit), argv.unit_text(revision.unit)]
-    questions += [q for path in paths for q in (argv.sha256(path), argv.stat(path))]
-    shown, text, *rest = await host.run_all(questions, timeout_s=READ_TIMEOUT_S)
-    files = tuple(_file(path, rest[2 * i], rest[2 * i + 1], host.name) for i, path in enumerate(paths))
+    shown, text, *rest = await host.run_all([*questions, *file_questions(paths)], timeout_s=READ_TIMEOUT_S)
+    files = files_from(paths, rest, host.name)
     return unit_from(revision.unit, shown.text), files, text.text if text.ok else None
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +18,12 @@ from tasks import argv
 from tasks.endpoint import Answer, Clock, Endpoint
 from tasks.hosts.port import Host
 from tasks.observe import observe_unit
+from tasks.sequence import READ_TIMEOUT_S
 from tasks.verification import Started
 
-POLL_S = 0.1
-"""How often a closed port is tried again. A port has no event to await; a refused connection costs a millisecond."""
+POLL_S, SHORTEST_POLL_S, POLL_SHARE = 0.1, 0.03, 0.01
+"""How often a closed port is tried again: after a hundredth of the time that the start has taken, within these bounds.
+A port has no event to await; a refused connection costs a millisecond, and sshd a line of its log."""
 
 GENERATION_TIMEOUT_S = 30.0
 """How long a first generation may take once the engine says that it is ready."""
@@ -39,6 +42,7 @@ class Boarding:
 
     begun: float
     reader: LogReader = field(default_factory=LogReader)
+    lines: list[bytes] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     stages: dict[str, float] = field(default_factory=dict)
     said_ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,6 +50,24 @@ class Boarding:
     def boot(self, started: Started) -> Boot | None:
         boots = self.reader.report().boots
         return next((b for b in reversed(boots) if started.main_pid in b.pids), boots[-1] if boots else None)
+
+    def hear(self, place: int, line: bytes, started: Started, now: float, progress: Progress) -> None:
+        """Take in record number `place` of this start, which comes twice: as it is followed, and as it is looked up."""
+        if place < len(self.lines):
+            return
+        self.lines.append(line)
+        self.reader.feed_line(line)
+        boot = self.boot(started)
+        if boot is not None and boot.stage:
+            self.reach(boot.stage, now, progress)
+        if boot is not None and boot.outcome == "failed":
+            self.failed.set()
+        if boot is not None and boot.outcome == "ready":
+            self.said_ready.set()
+
+    def pause_s(self, now: float) -> float:
+        """Seconds until a closed port is tried again."""
+        return min(POLL_S, max(SHORTEST_POLL_S, POLL_SHARE * (now - self.begun)))
 
     def reach(self, stage: str, now: float, progress: Progress) -> None:
         if stage not in self.stages:
@@ -74,7 +96,7 @@ async def await_readiness(
                 _follow(host, target, started, boarding, progress, clock),
                 _fail(target, boarding, started),
                 _watch(host, target, started),
-                _generate(host, engine, target, boarding, progress, clock, generation_timeout_s),
+                _generate(host, engine, target, started, boarding, progress, clock, generation_timeout_s),
             )
     except TimeoutError:
         last = next(reversed(boarding.stages), "none")
@@ -103,30 +125,36 @@ async def _follow(
 ) -> None:
     """Read this start's journal as it grows. Never returns by itself; the end of the stream is no end of the start."""
     async with host.follow(argv.journal(target.unit, after=started.cursor, follow=True)) as lines:
-        async for line in _own(lines, started):
-            boarding.reader.feed_line(line)
-            boot = boarding.boot(started)
-            if boot is not None and boot.stage:
-                boarding.reach(boot.stage, clock(), progress)
-            if boot is not None and boot.outcome == "failed":
-                boarding.failed.set()
-            if boot is not None and boot.outcome == "ready":
-                boarding.said_ready.set()
+        place = 0
+        async for line in lines:
+            if _own(line, started):
+                boarding.hear(place, line, started, clock(), progress)
+                place += 1
     await asyncio.Event().wait()
 
 
-async def _own(lines: AsyncIterator[bytes], started: Started) -> AsyncIterator[bytes]:
-    """Records of this start: not of older processes, whatever invocation journald stamps on them."""
-    old = {str(pid) for pid in started.old_pids}
-    async for line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if not isinstance(record, dict) or record.get("_PID") in old:
-            continue
-        if record.get("_SYSTEMD_INVOCATION_ID", record.get("INVOCATION_ID")) in (started.invocation, None):
-            yield line
+async def _look_up(
+    host: Host, target: Target, started: Started, boarding: Boarding, progress: Progress, clock: Clock
+) -> None:
+    """Read what the journal has by now: journald wakes its followers up to 250 ms after a record is there (systemd 252,
+    POST_CHANGE_TIMER_INTERVAL_USEC), but whoever reads the file sees it at once. Without a cursor there is no telling
+    which record is which."""
+    if not started.cursor:
+        return
+    (read,) = await host.run_all([argv.journal(target.unit, after=started.cursor)], timeout_s=READ_TIMEOUT_S)
+    for place, line in enumerate(line for line in read.stdout.splitlines() if _own(line, started)):
+        boarding.hear(place, line, started, clock(), progress)
+
+
+def _own(line: bytes, started: Started) -> bool:
+    """Whether a record is of this start: not of older processes, whatever invocation journald stamps on them."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    if not isinstance(record, dict) or record.get("_PID") in {str(pid) for pid in started.old_pids}:
+        return False
+    return record.get("_SYSTEMD_INVOCATION_ID", record.get("INVOCATION_ID")) in (started.invocation, None)
 
 
 async def _fail(target: Target, boarding: Boarding, started: Started) -> None:
@@ -182,6 +210,7 @@ async def _generate(
     host: Host,
     engine: Engine,
     target: Target,
+    started: Started,
     boarding: Boarding,
     progress: Progress,
     clock: Clock,
@@ -205,21 +234,32 @@ async def _generate(
                     "and restart with the last good revision",
                 )
             reply = engine.reply(answer.body) if answer.ok else None
-            if reply is not None and (knew or await _never_said(boarding)):
+            if reply is None:
+                await asyncio.sleep(boarding.pause_s(clock()))
+            elif knew or not await _says(boarding, lambda: _look_up(host, target, started, boarding, progress, clock)):
                 boarding.reach("generating", clock(), progress)
                 return
-            await asyncio.sleep(POLL_S)
 
 
-async def _never_said(boarding: Boarding) -> bool:
-    """After a generation that came before the engine's own word: wait for the word. True if it does not come (a log at
-    level warning has no such line) and the generation counts; False if it came: another one has to come after it."""
+async def _says(boarding: Boarding, look_up: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    """After a generation that came before the engine's own word: wait for the word. False if it does not come (a log at
+    level warning has no such line) and the generation counts; True if it came: another one has to come after it."""
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(WORD_S):
-            await boarding.said_ready.wait()
+            while not boarding.said_ready.is_set():
+                begun = loop.time()
+                await look_up()
+                await _set_within(boarding.said_ready, max(SHORTEST_POLL_S, loop.time() - begun))
     except TimeoutError:
-        return True
-    return False
+        return False
+    return True
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def _within(asked: asyncio.Task[Answer], boarding: Boarding, seconds: float) -> Answer | None:

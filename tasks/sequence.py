@@ -46,8 +46,11 @@ async def run_sequence(host: Host, fence: Fence, lines: Sequence[Line], *, timeo
     checked(host.name, argv, done)
 
 
-async def run_unit(host: Host, fence: Fence, key: str, lines: Sequence[Line], *, timeout_s: float) -> None:
-    """Run the lines as a transient oneshot unit named after the action, and wait for its end.
+async def run_unit(
+    host: Host, fence: Fence, key: str, lines: Sequence[Line], *, timeout_s: float, then: Sequence[Argv] = ()
+) -> tuple[Completed, ...]:
+    """Run the lines as a transient oneshot unit named after the action, and wait for its end. The answers to `then`,
+    which is asked after that end in the same round trip.
 
     The unit keeps its result after its end (RemainAfterExit), so an action that is tried again finds it: still running,
     it is joined; done, it is not run a second time; failed, it is run anew. Raises FencedOut, HostReverted, ArgvFailed,
@@ -56,10 +59,12 @@ async def run_unit(host: Host, fence: Fence, key: str, lines: Sequence[Line], *,
     unit = fence.unit(key)
     start = _start(unit, render_sequence([fence.line(), *lines]), timeout_s)
     bound = timeout_s + READ_TIMEOUT_S
-    started, shown = await host.run_all([start, show(unit)], timeout_s=bound)
+    started, shown, *answers = await host.run_all([start, show(unit), *then], timeout_s=bound)
     if not started.ok and b"already" in started.stderr:
         shown = await _join(host, unit, start, shown, bound)
+        answers = list(await host.run_all(then, timeout_s=READ_TIMEOUT_S)) if then else []
     await _judge_unit(host, fence, unit, shown, timeout_s)
+    return tuple(answers)
 
 
 async def forget_units(host: Host, fence: Fence, units: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Stopping and starting the service, each proved by what is read back rather than by an exit status."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
@@ -8,10 +8,10 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_
 from state.engines.engine import HttpQuestion
 from state.errors import DeadlineExceeded, StepFailed
 from state.steps import ServiceStep, StartService, StopService
-from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat
+from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat, show
 from tasks.endpoint import Endpoint
-from tasks.hosts.port import Host
-from tasks.observe import observe_unit
+from tasks.hosts.port import Argv, Completed, Host
+from tasks.observe import observe_unit, unit_from
 from tasks.properties import cursor_of, listeners_of, pids_of, words_of
 from tasks.script import may, must
 from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
@@ -50,15 +50,15 @@ async def stop(
     """
     unit = await observe_unit(host, step.unit)
     old = known | await processes(host, unit.control_group, unit.main_pid)
-    await _stop_unit(host, step, fence, key, unit.control_group, old)
-    left = await _leftovers(host, step, unit.control_group, old)
+    told = await _stop_unit(host, step, fence, key, unit.control_group, old)
+    left = await _leftovers(host, step, unit.control_group, old, told)
     if step.leftovers == "kill":
         left = await _end_own(host, step, unit.control_group, fence, key, old)
-    told = [one.text for one in left.values()] or await _answering(host, step)
-    if told:
+    named = [one.text for one in left.values()] or await _answering(host, step)
+    if named:
         raise StepFailed(
             "stop-service",
-            f"{step.unit} stopped, but it left {'; '.join(told)}",
+            f"{step.unit} stopped, but it left {'; '.join(named)}",
             hint=_remedy(host, step, left),
         )
     return {"stopped_pids": sorted(old)}
@@ -75,15 +75,16 @@ async def start(
     gets SIGKILL first, since nothing could start beside it. A stop that is still under way is ended in the same way.
     Raises StepFailed if the unit does not come to run at all.
     """
-    unit = await observe_unit(host, step.unit)
+    shown, end = await host.run_all([show(step.unit), journal_end()], timeout_s=READ_TIMEOUT_S)
+    unit = now = unit_from(step.unit, shown.text)
     runs = unit.active and unit.active_state != "deactivating"
     if clear is not None and not runs:
         await _end_own(host, step, unit.control_group, fence, key, clear)
-    (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
+        (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
     if not runs:
         lines = [may("systemctl", "reset-failed", "--", step.unit), must("systemctl", "start", "--", step.unit)]
-        await run_unit(host, fence, key, lines, timeout_s=_bound(step))
-    now = await observe_unit(host, step.unit)
+        (shown,) = await run_unit(host, fence, key, lines, timeout_s=_bound(step), then=[show(step.unit)])
+        now = unit_from(step.unit, shown.text)
     if not now.invocation:
         raise StepFailed(
             "start-service", f"{step.unit} did not start on {host.name}: it is {now.active_state}, {now.result}"
@@ -97,10 +98,14 @@ async def start(
     }
 
 
-async def _stop_unit(host: Host, step: StopService, fence: Fence, key: str, group: str, known: frozenset[int]) -> None:
-    """Let systemd stop it. A process that is stuck in the kernel keeps systemd waiting: then it is named."""
+async def _stop_unit(
+    host: Host, step: StopService, fence: Fence, key: str, group: str, known: frozenset[int]
+) -> Sequence[Completed]:
+    """Let systemd stop it; what `_left` asks. A process that is stuck in the kernel keeps systemd waiting: then it is
+    named."""
+    lines = [must("systemctl", "stop", "--", step.unit)]
     try:
-        await run_unit(host, fence, key, [must("systemctl", "stop", "--", step.unit)], timeout_s=_bound(step))
+        return await run_unit(host, fence, key, lines, timeout_s=_bound(step), then=_left(step, group, known))
     except DeadlineExceeded as late:
         left = await _leftovers(host, step, group, known)
         if not any(one.own and one.state == UNINTERRUPTIBLE for one in left.values()):
@@ -136,13 +141,23 @@ def _bound(step: ServiceStep) -> float:
     return step.drain_s + step.timeout_s + STOP_MARGIN_S
 
 
-async def _leftovers(host: Host, step: ServiceStep, group: str, known: frozenset[int]) -> dict[int, Leftover]:
-    """By PID: members of the cgroup, holders of the port, and processes known from before that are still alive."""
+def _left(step: ServiceStep, group: str, known: frozenset[int]) -> list[Argv]:
+    """Who listens, who is in the cgroup, and what each process that was known before does."""
     group = group or default_group(step.unit)  # systemd forgets an inactive unit's cgroup, the kernel may not
-    listening, members = await host.run_all([listeners(step.port), control_group(group)], timeout_s=READ_TIMEOUT_S)
+    return [listeners(step.port), control_group(group), *map(process_stat, sorted(known))]
+
+
+async def _leftovers(
+    host: Host, step: ServiceStep, group: str, known: frozenset[int], told: Sequence[Completed] = ()
+) -> dict[int, Leftover]:
+    """By PID: members of the cgroup, holders of the port, and processes known from before that are still alive. `told`
+    are answers to `_left` that are there already."""
+    answered = told or await host.run_all(_left(step, group, known), timeout_s=READ_TIMEOUT_S)
+    listening, members, *stats = answered
+    gone = {pid for pid, stat in zip(sorted(known), stats, strict=True) if not stat.ok}
     holding = {pid for _, pid in listeners_of(listening.text)}
     own = known | set(pids_of(members.text))
-    candidates = sorted(own | holding)
+    candidates = sorted((own | holding) - gone)
     asked = [question for pid in candidates for question in (cmdline(pid), process_stat(pid))]
     answers = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
     found = {}

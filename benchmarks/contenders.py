@@ -1,14 +1,13 @@
 """Who does the job: each takes a host's service to another unit, and says when it had verified one fact of its log."""
 
 import json
-import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import peers, plain_ssh
-from benchmarks.stage import HERE, Bench, call
+from benchmarks.stage import HERE, Bench, call, own_environment
 from flows.wiring import wired
 from state.events import Judged, ReadinessReached, decode
 from state.outage import phases
@@ -19,6 +18,9 @@ PEER = HERE / "peer"
 
 
 FACT_CLAIM = "mem-fraction-static"
+ANSIBLE_TRY_S = 0.45
+"""About what one try of its `uri` takes, with no delay between them."""
+
 COMMAND_LINE = (sys.executable, "-c", "from deployments.cli import main; main()")
 
 
@@ -82,7 +84,7 @@ async def with_mitogen(made: Bench, fraction: float) -> Done:
 
 
 async def pyinfra(made: Bench, fraction: float) -> Done:
-    job = {**await _job(made, fraction), "waiting": _waiting(), "verified": str(made.folder / "verified")}
+    job = {**await _job(made, fraction), "waiting": _waiting(made.limit_s), "verified": str(made.folder / "verified")}
     return await deploy(made, PEER / "job.py", job)
 
 
@@ -93,7 +95,7 @@ async def deploy(made: Bench, what: Path, data: Mapping[str, object]) -> Done:
     inventory = made.folder / "inventory.py"
     inventory.write_text(f"serving = [({made.host.address!r}, {_login(made) | dict(data)!r})]\n", encoding="utf-8")
     argv = (str(peers.installed("pyinfra") / "pyinfra"), "-y", str(inventory), str(what))
-    return await _verified(argv, {**os.environ}, made, verified)
+    return await _verified(argv, own_environment(), made, verified)
 
 
 def _login(made: Bench) -> dict[str, object]:
@@ -123,7 +125,7 @@ async def playbook(made: Bench, what: Path, variables: Mapping[str, object], *, 
 def _ansible_environment(made: Bench, verified: Path, mitogen: bool) -> dict[str, str]:
     known = f"-o ControlMaster=auto -o ControlPersist=60s -o UserKnownHostsFile={made.host.folder / 'known_hosts'}"
     told_ = {
-        **os.environ,
+        **own_environment(),
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_SSH_ARGS": known,
@@ -159,14 +161,14 @@ async def _job(made: Bench, fraction: float) -> dict[str, object]:
         "unit_source": str(source),
         "engine_port": PORT,
         "check": plain_ssh.found(fact(fraction)),
-        "tries": 400,
+        "tries": round(made.limit_s / ANSIBLE_TRY_S),
     }
 
 
-def _waiting() -> str:
+def _waiting(limit_s: float) -> str:
     """Shell text: the prober itself waits on the host, started once."""
     program = (HERE / "prober.py").read_text(encoding="utf-8")
-    return f"python3 - {PORT} --until-good <<'PROBER'\n{program}\nPROBER"
+    return f"timeout {limit_s:g} python3 - {PORT} --until-good <<'PROBER'\n{program}\nPROBER"
 
 
 CONTENDERS: Mapping[str, Contender] = {

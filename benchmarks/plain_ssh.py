@@ -43,7 +43,8 @@ async def script(made: Bench, text: str, fact: str) -> float:
     async with connected(made) as connection:
         await _sudo(connection, f"tee {UNIT_FILE} >/dev/null", text)
         await _sudo(connection, f"systemctl daemon-reload && systemctl restart {UNIT}")
-        await _generates(connection)
+        async with asyncio.timeout(made.limit_s):
+            await _generates(connection)
         await _sudo(connection, found(fact))
         return time.time()
 

@@ -29,6 +29,7 @@ _NAME_ENDS = re.compile(
     rb"(?:keys?(?:[_-]?id)?|secrets?|passw(?:or)?ds?|passphrase|credentials?|token)(?![a-z0-9_-])(?:\\?['\"])?\s*[=:]"
 )
 """Where the name of a secret may end, in lower case: found thirty times faster than a name by its beginning."""
+_BEGINS = re.compile(_NAME, re.IGNORECASE)
 _LONGEST_PREFIX = 24
 """Characters of a name before its last word: `secret_access_`, `encryption_`."""
 
@@ -105,16 +106,19 @@ _SECRET_NAME = re.compile(rb"(?:.*[_-])?" + _WORD + rb"$", re.IGNORECASE)
 
 
 class _Text(NamedTuple):
-    """What is searched by every rule: the bytes, the same in lower case, and where in them names of secrets may end."""
+    """What is searched by every rule: the bytes, the same in lower case, and where in them names of secrets begin,
+    those with one end together."""
 
     data: bytes
     lower: bytes
-    ends: Sequence[int]
+    names: Sequence[Sequence[int]]
 
     @classmethod
     def of(cls, data: bytes) -> "_Text":
         lower = data.lower()
-        return cls(data, lower, [end.start() for end in _NAME_ENDS.finditer(lower)])
+        ends = (end.start() for end in _NAME_ENDS.finditer(lower))
+        reach = (range(max(0, end - _LONGEST_PREFIX), end + 1) for end in ends)
+        return cls(data, lower, [[begin for begin in near if _BEGINS.match(data, begin)] for near in reach])
 
 
 class _Rule(NamedTuple):
@@ -132,9 +136,9 @@ class _Rule(NamedTuple):
 
     def _named(self, text: _Text) -> Iterator[re.Match[bytes]]:
         done = 0
-        for end in text.ends:
-            for begin in range(max(done, end - _LONGEST_PREFIX), end + 1):
-                if found := self.pattern.match(text.data, begin):
+        for begins in text.names:
+            for begin in begins:
+                if begin >= done and (found := self.pattern.match(text.data, begin)):
                     done = found.end()
                     yield found
                     break

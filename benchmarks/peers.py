@@ -11,6 +11,8 @@ from pathlib import Path
 
 PINNED = {
     "ansible": ("ansible-core==2.19.14", "mitogen==0.3.54"),
+    "eventsourcing": ("eventsourcing==9.5.6", "psycopg[binary,pool]==3.3.9"),
+    "temporal": ("temporalio==1.35.0",),
     "pyinfra": ("pyinfra==3.10.0",),
 }
 INSTALL_TIMEOUT_S = 600.0

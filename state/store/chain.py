@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -11,7 +12,7 @@ from state.canonical import canonical_json
 from state.errors import HistoryCorrupt
 from state.store.port import GENESIS, NewEvent, RecordedEvent
 
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = lru_cache(4096)(json.JSONEncoder(ensure_ascii=False).encode)
 """A string as canonical JSON writes it."""
 
 

@@ -4,10 +4,11 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Select, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -22,8 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
+from state.store.sqlite_thread import SqliteThread
 from state.store.tables import REVISIONS, VERSION_TABLE
-from state.store.writer import SqliteWriter
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction on the same SQLite file."""
@@ -71,10 +72,13 @@ def create_engine(url: str) -> AsyncEngine:
         "pool_reset_on_return": None,
     }
     if parsed.get_backend_name() == "sqlite":
-        writer = _writer(parsed)
-        options["execution_options"]["writer"] = writer
+        threads = {
+            name: SqliteThread(f"interlock-{name}", partial(_connected, parsed)) for name in ("writer", "reader")
+        }
+        options["execution_options"] |= threads
         engine = create_async_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
-        event.listen(engine.sync_engine, "engine_disposed", lambda _engine: writer.close())
+        for thread in threads.values():
+            event.listen(engine.sync_engine, "engine_disposed", partial(_close, thread))
         event.listen(engine.sync_engine, "do_connect", _open_first)
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
@@ -86,9 +90,17 @@ def create_engine(url: str) -> AsyncEngine:
     return engine
 
 
-def _writer(url: URL) -> SqliteWriter:
+def _close(thread: SqliteThread, _engine: Engine) -> None:
+    thread.close()
+
+
+def _connected(url: URL) -> sqlite3.Connection:
     uri = url.query.get("uri") == "true"
-    return SqliteWriter(url.database or "", uri=uri, timeout_s=BUSY_TIMEOUT_S, pragmas=_SQLITE_PRAGMAS)
+    connection = sqlite3.connect(url.database or "", timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=uri)
+    connection.text_factory = _text
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(pragma)
+    return connection
 
 
 def _discard_the_dead(engine: Engine) -> None:
@@ -157,7 +169,9 @@ class Database:
         self._reader = engine
         self._writer = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
         self._lock: asyncio.Lock = engine.sync_engine.get_execution_options().get("write_lock") or asyncio.Lock()
-        self._single: SqliteWriter | None = engine.sync_engine.get_execution_options().get("writer")
+        options = engine.sync_engine.get_execution_options()
+        self._single: SqliteThread | None = options.get("writer")
+        self._selecting: SqliteThread | None = options.get("reader")
         self.place = place_of(engine.url)
 
     @asynccontextmanager
@@ -166,6 +180,16 @@ class Database:
         with translated(self._reader.url):
             async with self._reader.begin() as connection:
                 yield connection
+
+    async def select(self, statement: Select[Any], sqlite: str, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        """The rows of one statement, a consistent view by itself, which is `sqlite` there; raises as `reading`."""
+        if self._selecting is not None:
+            with translated(self._reader.url):
+                found: list[Any] = await self._selecting.run(lambda one: one.execute(sqlite, values).fetchall())
+                return found
+        async with self.reading() as connection:
+            rows: Sequence[Sequence[Any]] = (await connection.execute(statement, values)).all()
+            return rows
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
@@ -176,7 +200,7 @@ class Database:
                     yield connection
 
     @asynccontextmanager
-    async def single_writing(self) -> AsyncIterator[AsyncConnection | SqliteWriter]:
+    async def single_writing(self) -> AsyncIterator[AsyncConnection | SqliteThread]:
         """Who runs one statement that is its own transaction; raises as `reading`."""
         async with self._lock:
             with translated(self._writer.url):

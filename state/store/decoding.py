@@ -43,7 +43,7 @@ def decode(row: Sequence[Any]) -> RecordedEvent:
             type_,
             schema_version,
             json.loads(data),
-            json.loads(metadata),
+            {} if metadata == "{}" else json.loads(metadata),
             datetime.fromisoformat(recorded_at) if isinstance(recorded_at, str) else recorded_at.astimezone(UTC),
             digest,
         )

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from state.store.chain import Sealed, utc_text
 from state.store.port import GENESIS
-from state.store.writer import SqliteWriter
+from state.store.sqlite_thread import SqliteThread
 
 _COLUMNS = "stream, version, type, schema_version, data, metadata, recorded_at, digest"
 _HEAD = "head.stream = {stream} AND head.version = {version} - 1 AND head.digest = {previous}"
@@ -35,10 +35,10 @@ _POSTGRESQL = _statement(
 )
 
 
-async def insert_single(writer: AsyncConnection | SqliteWriter, previous: str, event: Sealed) -> int | None:
+async def insert_single(writer: AsyncConnection | SqliteThread, previous: str, event: Sealed) -> int | None:
     """The position of `event`, durable; None if the stream's head is not the event with digest `previous`."""
     names = (event.stream, event.version, event.type, event.schema_version, event.data, event.metadata)
-    if isinstance(writer, SqliteWriter):
+    if isinstance(writer, SqliteThread):
         values = (*names, utc_text(event.recorded_at), event.digest, previous)
         return await writer.run(partial(_sqlite, values))
     driver: Any = (await writer.get_raw_connection()).driver_connection

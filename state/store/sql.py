@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, TextClause, bindparam, func, insert, select, text, type_coerce
+from sqlalchemy import TextClause, bindparam, func, insert, select, text, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -48,6 +48,12 @@ _READ_LAST = STORED.where(
     >= select(func.max(events.c.version)).where(events.c.stream == bindparam("stream")).scalar_subquery()
     - bindparam("count"),
 ).order_by(events.c.version)
+_COLUMNS = [column.name for column in events.c]
+_VERSION, _DIGEST = _COLUMNS.index("version"), _COLUMNS.index("digest")
+_SQLITE_READ, _SQLITE_READ_LAST = (
+    str(one.compile(dialect=sqlite.dialect(paramstyle="named"), compile_kwargs={"literal_binds": False}))
+    for one in (_READ, _READ_LAST)
+)
 READ_ALL = STORED.where(events.c.position > bindparam("after")).order_by(events.c.position).limit(bindparam("at_most"))
 _BETWEEN = {
     "sqlite": "stream >= :begin AND stream < :end",
@@ -142,16 +148,14 @@ class SqlEventStore:
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
         # one event more at the front: the chain hangs on its digest
         first = max(0, after_version)
-        async with self._database.reading() as connection:
-            rows = (await connection.execute(_READ, {"stream": stream, "from_version": first})).all()
+        rows = await self._database.select(_READ, _SQLITE_READ, {"stream": stream, "from_version": first})
         read = _decode_from(stream, rows, first)
         self._remember(read)
         return read
 
     async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
-        async with self._database.reading() as connection:
-            rows = (await connection.execute(_READ_LAST, {"stream": stream, "count": count})).all()
-        read = _decode_from(stream, rows, max(0, rows[-1].version - count) if rows else 0)
+        rows = await self._database.select(_READ_LAST, _SQLITE_READ_LAST, {"stream": stream, "count": count})
+        read = _decode_from(stream, rows, max(0, rows[-1][_VERSION] - count) if rows else 0)
         self._remember(read)
         return read
 
@@ -199,13 +203,13 @@ class SqlEvidenceStore:
         return await asyncio.to_thread(unpack, digest, row.bytes, row.size)
 
 
-def _decode_from(stream: str, rows: Sequence[Row[Any]], first: int) -> tuple[RecordedEvent, ...]:
+def _decode_from(stream: str, rows: Sequence[Sequence[Any]], first: int) -> tuple[RecordedEvent, ...]:
     if first == 0 or not rows:
         return decode_chain(stream, rows, GENESIS, first)
     anchor, *rest = rows
-    if anchor.version != first:
+    if anchor[_VERSION] != first:
         return decode_chain(stream, rows, GENESIS, first - 1)  # raises: the event before is missing
-    return decode_chain(stream, rest, anchor.digest, first)
+    return decode_chain(stream, rest, anchor[_DIGEST], first)
 
 
 async def _head(connection: AsyncConnection, stream: str) -> tuple[int, str]:

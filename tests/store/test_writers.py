@@ -16,9 +16,9 @@ from state.store.database import Database
 from state.store.migrate import check, upgrade
 from state.store.port import GENESIS, NewEvent
 from state.store.single import insert_single
+from state.store.sqlite_thread import SqliteThread
 from state.store.tables import events
 from state.store.verification import verify_history
-from state.store.writer import SqliteWriter
 
 # a process of its own: opens the store, and appends to a shared stream (reading again at a conflict) and to its own
 WRITER = """
@@ -232,7 +232,7 @@ async def test_an_event_is_never_chained_onto_another_than_the_head(
 async def test_an_append_whose_answer_is_lost_is_found_and_not_made_twice(
     store_url: str, now: Callable[[], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def insert_and_lose(writer: AsyncConnection | SqliteWriter, previous: str, event: Sealed) -> int | None:
+    async def insert_and_lose(writer: AsyncConnection | SqliteThread, previous: str, event: Sealed) -> int | None:
         await insert_single(writer, previous, event)
         raise StoreUnavailable("the connection was lost after the commit")
 

@@ -1,12 +1,13 @@
-"""A thread with a connection of its own, for appends of one event to an SQLite file.
+"""A thread with a connection of its own, for what is asked of an SQLite file most: appends of one event, a stream.
 
-Through the pool an append takes twice as long: its connection is checked out and given back. In the event loop's own
-thread it would take a quarter less still, but a disk that hangs would then hold up what renews the hosts' timers.
+Through the pool they take twice as long and more: a connection is checked out, a transaction begun and ended, each a
+way to the driver's thread and back. In the event loop's own thread an append would take a quarter less still, but a
+disk that hangs would then hold up what renews the hosts' timers.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -16,17 +17,18 @@ Work = Callable[[sqlite3.Connection], Any]
 Job = tuple[Work, "asyncio.Future[Any]"]
 
 
-class SqliteWriter:
+class SqliteThread:
     """Begins with the first work and ends with `close`; may begin anew after that."""
 
-    def __init__(self, path: str, *, uri: bool, timeout_s: float, pragmas: Sequence[str]) -> None:
-        self._path, self._uri, self._timeout_s, self._pragmas = path, uri, timeout_s, pragmas
+    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        """`connect` is called in the thread, and gives a connection in autocommit mode."""
+        self._name, self._connect = name, connect
         self._jobs: SimpleQueue[Job | None] | None = None
         self._thread: Thread | None = None
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, or raises, with the connection in autocommit mode; raises sqlite3.Error where there is
-        none. Who is cancelled while it waits does not know whether it was done."""
+        """What `work` returns, or raises, with the connection; raises sqlite3.Error where there is none. Who is
+        cancelled while it waits does not know whether it was done."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._begun().put((work, future))
         return await future
@@ -41,7 +43,7 @@ class SqliteWriter:
     def _begun(self) -> "SimpleQueue[Job | None]":
         if self._jobs is None:
             self._jobs = SimpleQueue()
-            self._thread = Thread(target=self._work, args=(self._jobs,), name="interlock-writer", daemon=True)
+            self._thread = Thread(target=self._work, args=(self._jobs,), name=self._name, daemon=True)
             self._thread.start()
         return self._jobs
 
@@ -50,19 +52,13 @@ class SqliteWriter:
         while (job := jobs.get()) is not None:
             work, future = job
             try:
-                connection = connection or self._connected()
+                connection = connection or self._connect()
                 _tell(future, future.set_result, work(connection))
             except Exception as error:  # noqa: BLE001  # whatever it is, it is who waits that it is raised to
                 _tell(future, future.set_exception, error)
             del job, work, future
         if connection is not None:
             connection.close()
-
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, uri=self._uri, timeout=self._timeout_s, isolation_level=None)
-        for pragma in self._pragmas:
-            connection.execute(pragma)
-        return connection
 
 
 def _tell(future: "asyncio.Future[Any]", how: Callable[[Any], None], what: Any) -> None:

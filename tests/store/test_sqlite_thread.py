@@ -1,4 +1,4 @@
-"""The thread that appends to an SQLite file: it answers each who asks, whatever becomes of them, and ends when told."""
+"""The threads that work on an SQLite file: each answers who asks, whatever becomes of them, and ends when told."""
 
 import asyncio
 import sqlite3
@@ -11,15 +11,15 @@ import pytest
 
 from state.store.connect import open_stores
 from state.store.port import NewEvent
-from state.store.writer import SqliteWriter
+from state.store.sqlite_thread import SqliteThread
 
 
-def writer_of(path: Path) -> SqliteWriter:
-    return SqliteWriter(str(path), uri=False, timeout_s=1.0, pragmas=("PRAGMA journal_mode=WAL",))
+def writer_of(path: Path) -> SqliteThread:
+    return SqliteThread("interlock-writer", lambda: sqlite3.connect(path, isolation_level=None))
 
 
 def threads() -> int:
-    return sum(thread.name == "interlock-writer" for thread in threading.enumerate())
+    return sum(thread.name.startswith("interlock-") for thread in threading.enumerate())
 
 
 async def test_work_is_done_in_order_and_its_errors_are_raised_to_who_asked(tmp_path: Path) -> None:

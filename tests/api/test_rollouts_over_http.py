@@ -13,9 +13,11 @@ import yaml
 from flows import requests
 from flows.history import History
 from flows.session import requested_history
-from state.events import CancelRequested, HoldAnswered, RolloutRequested, decode
+from state.events import CancelRequested, DeviceCleared, HoldAnswered, RolloutRequested, decode
 from state.manifest.load import load_manifest
 from state.store.tokens import TokenStore
+from tasks import timer
+from tasks.practice.scene import GUEST_GPUS
 from tests.api.served import Served, served, until
 
 R = "/api/v1/rollouts"
@@ -251,6 +253,28 @@ async def test_a_device_that_was_not_quarantined_cannot_be_cleared(server: Serve
         await server.ended(rollout)
         answer = await client.post(f"{R}/{rollout}/gpus/clear", json={"address": "0000:81:00.0"})
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+
+
+async def test_a_device_in_quarantine_is_cleared_by_the_token(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer, "MOVE_TIMEOUT_S", 3)
+    stuck = server.scene.hypervisor.pci.stuck_unbind
+    stuck.add(GUEST_GPUS[1])
+    async with server.client("roller") as client, server.client("reader") as reader:
+        rollout = await begun(client, R, {"manifest": server.scene.manifest()})
+        assert await server.ended(rollout) == "rolled-back"
+        assert (await reader.get(f"{R}/{rollout}")).json()["line"]["quarantined"] == f"{GUEST_GPUS[1]} on hypervisor"
+        wanted = {"address": GUEST_GPUS[1].upper(), "reason": "the host was rebooted"}
+        early = await client.post(f"{R}/{rollout}/gpus/clear", json=wanted)
+        assert (early.status_code, early.json()["code"]) == (409, "refused")
+        planned = (await client.post("/api/v1/plan", json={"manifest": server.scene.manifest()})).json()
+        assert [GUEST_GPUS[1] in refusal for refusal in planned["refusals"]] == [True]
+        stuck.clear()
+        await asyncio.sleep(5)  # what waits in the kernel ends
+        cleared = await client.post(f"{R}/{rollout}/gpus/clear", json=wanted)
+        assert cleared.status_code == 200, cleared.text
+        assert (await reader.get(f"{R}/{rollout}")).json()["line"]["quarantined"] is None
+    (said,) = [e for e in map(decode, await _recorded(server, rollout)) if isinstance(e, DeviceCleared)]
+    assert (said.actor, said.reason) == ("roller", "the host was rebooted")
 
 
 async def test_a_token_is_noted_when_it_is_used(server: Served) -> None:

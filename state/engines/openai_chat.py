@@ -64,6 +64,21 @@ def whole(answer: Mapping[str, Any]) -> Reply | None:
     return Reply(text, usage.get("completion_tokens"), choice.get("finish_reason"), _calls(message))
 
 
+class Server:
+    """The part of the `Engine` port that is the same for all engines with this endpoint."""
+
+    def chat(
+        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
+    ) -> HttpQuestion:
+        return chat(model, prompt, tokens, stream=stream, extra=extra)
+
+    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
+        return load(model, prompt, tokens)
+
+    def reply(self, body: bytes) -> Reply | None:
+        return reply(body)
+
+
 def chunk(line: str) -> Chunk | None:
     """One line of a stream of server-sent events; None for a line that is no data, or whose JSON is broken."""
     if not line.startswith("data:"):

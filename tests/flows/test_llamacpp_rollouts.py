@@ -1,21 +1,16 @@
 """Rollouts of llama-server on a practice host in memory: promoted with a draft model and with an MTP head, turned back
 for each fault, judged alike in a replay."""
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from flows import requests
-from flows.replay import rejudge
-from flows.session import begin
 from state.engines.rendering import rendering_for
-from state.manifest.load import load_manifest
-from tasks.practice.engine.install import QWEN_DRAFT_GGUF, engine_files, install_in
+from tasks.practice.engine.install import QWEN_DRAFT_GGUF
 from tasks.practice.llamacpp_scene import as_llamacpp
-from tasks.practice.scene import UNIT, manifest_text, seed_manifest
-from tests.flows.rehearsal import Rehearsal, rehearsal
+from tasks.practice.scene import seed_manifest
+from tests.flows.engine_rollouts import differences, exchanged, refused_first, turned_back
+from tests.flows.rehearsal import rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
 HEAD = {"model_draft": None, "spec_type": "draft-mtp", "spec_draft_n_max": 2}
@@ -24,12 +19,6 @@ HEAD = {"model_draft": None, "spec_type": "draft-mtp", "spec_draft_n_max": 2}
 def fault(name: str, **options: Any) -> dict[str, Any]:
     """A fault of the new configuration alone."""
     return {"fault": name, "when": {"model_draft": QWEN_DRAFT_GGUF.path}, **options}
-
-
-async def differences(stage: Rehearsal) -> Sequence[Any]:
-    """Verdicts that come out otherwise when the stored evidence is judged once more."""
-    names = [name.removeprefix("rollout-") for name in await stage.store.streams("rollout-")]
-    return [one for name in names async for _, found in rejudge(stage.ports("replay"), name) for one in found]
 
 
 @pytest.mark.parametrize(
@@ -99,17 +88,7 @@ ENDINGS = [
 def test_a_broken_start_is_found_and_the_old_state_put_back(scripted: dict[str, Any], cause: str, remedy: str) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine="llamacpp", faults=[scripted]) as stage:
-            before = await stage.state()
-            ended = await stage.roll_out()
-            assert ended.concluded is not None
-            assert (ended.concluded.outcome, ended.concluded.exit_code) == ("rolled-back", 1), ended.concluded.summary
-            assert re.search(cause, ended.concluded.summary), ended.concluded.summary
-            assert await stage.state() == before, ended.concluded.summary
-            first: list[Any] = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
-            told = " ".join(getattr(x, "hint", "") or getattr(x, "remedy", "") for x in first)
-            assert re.search(remedy, told, re.IGNORECASE), told
-            assert await differences(stage) == []
+        await turned_back("llamacpp", scripted, cause, remedy)
 
     run()
 
@@ -160,13 +139,7 @@ def test_what_the_installed_build_would_not_take_is_refused_first(
 ) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine="llamacpp", version=version) as stage:
-            before = await stage.state()
-            ended = await stage.roll_out(arguments)
-            assert ended.concluded is not None
-            assert ended.concluded.outcome == "refused", ended.concluded.summary
-            assert refusal in ended.concluded.summary
-            assert await stage.state() == before
+        await refused_first("llamacpp", version, arguments, refusal)
 
     run()
 
@@ -179,24 +152,13 @@ def test_what_the_installed_build_would_not_take_is_refused_first(
     ],
 )
 def test_a_service_goes_from_another_engine_to_this_one(faults: list[dict[str, Any]], outcome: str) -> None:
-    """Each side is asked, read and judged as the engine that it is."""
-
     @in_virtual_time
     async def run() -> None:
         async with rehearsal() as stage:
-            install_in(stage.scene.serving.files, engine_files(engine="llamacpp", faults=faults))
-            before = await stage.state()
             seed = as_llamacpp(seed_manifest(stage.scene.specs, stage.scene.port), stage.scene.port)
-            manifest = load_manifest(manifest_text(seed, unit={"name": UNIT}, claims=[]), "manifest.yaml")
-            ended = await begin(stage.ports(), requests.from_manifest(stage.ports(), manifest, "rollout", "rehearsal"))
-            assert ended.plan is not None
-            assert ended.plan.previous is not None
-            assert (ended.plan.previous.engine, ended.plan.target.engine) == ("sglang", "llamacpp")
+            ended = await exchanged("llamacpp", seed, faults, stage, claims=[])
             assert ended.concluded is not None
             assert ended.concluded.outcome == outcome, ended.concluded.summary
-            if outcome == "rolled-back":
-                assert await stage.state() == before
-                assert {v.outcome for v in ended.judged["old:1"].verdicts} == {"held"}
 
     run()
 

@@ -1,21 +1,15 @@
 """Rollouts of vLLM on a practice host in memory: promoted with MTP, turned back for each fault, judged alike in a
 replay."""
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from flows import requests
-from flows.replay import rejudge
-from flows.session import begin
 from state.engines.rendering import rendering_for
-from state.manifest.load import load_manifest
-from tasks.practice.engine.install import engine_files, install_in
-from tasks.practice.scene import UNIT, manifest_text, seed_manifest
+from tasks.practice.scene import seed_manifest
 from tasks.practice.vllm_scene import as_vllm
-from tests.flows.rehearsal import Rehearsal, rehearsal
+from tests.flows.engine_rollouts import differences, exchanged, refused_first, turned_back
+from tests.flows.rehearsal import rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
 MTP = {"method": "mtp", "num_speculative_tokens": 3}
@@ -46,12 +40,6 @@ def test_mtp_is_proven_and_promoted() -> None:
             assert await differences(stage) == []
 
     run()
-
-
-async def differences(stage: Rehearsal) -> Sequence[Any]:
-    """Verdicts that come out otherwise when the stored evidence is judged once more."""
-    names = [name.removeprefix("rollout-") for name in await stage.store.streams("rollout-")]
-    return [one for name in names async for _, found in rejudge(stage.ports("replay"), name) for one in found]
 
 
 ENDINGS = [
@@ -96,17 +84,7 @@ ENDINGS = [
 def test_a_broken_start_is_found_and_the_old_state_put_back(scripted: dict[str, Any], cause: str, remedy: str) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine="vllm", faults=[scripted]) as stage:
-            before = await stage.state()
-            ended = await stage.roll_out()
-            assert ended.concluded is not None
-            assert (ended.concluded.outcome, ended.concluded.exit_code) == ("rolled-back", 1), ended.concluded.summary
-            assert re.search(cause, ended.concluded.summary), ended.concluded.summary
-            assert await stage.state() == before, ended.concluded.summary
-            first: list[Any] = list(ended.failures.values()) or [v for v in ended.judged["new:1"].verdicts if v.remedy]
-            told = " ".join(getattr(x, "hint", "") or getattr(x, "remedy", "") for x in first)
-            assert re.search(remedy, told, re.IGNORECASE), told
-            assert await differences(stage) == []
+        await turned_back("vllm", scripted, cause, remedy)
 
     run()
 
@@ -133,13 +111,7 @@ def test_what_the_installed_vllm_would_not_take_is_refused_first(
 ) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine="vllm", version=version) as stage:
-            before = await stage.state()
-            ended = await stage.roll_out(arguments)
-            assert ended.concluded is not None
-            assert ended.concluded.outcome == "refused", ended.concluded.summary
-            assert refusal in ended.concluded.summary
-            assert await stage.state() == before
+        await refused_first("vllm", version, arguments, refusal)
 
     run()
 
@@ -180,23 +152,12 @@ def test_a_window_of_the_environments_length_is_enough() -> None:
     ],
 )
 def test_a_service_goes_from_one_engine_to_another(faults: list[dict[str, Any]], outcome: str) -> None:
-    """Each side is asked, read and judged as the engine that it is."""
-
     @in_virtual_time
     async def run() -> None:
         async with rehearsal() as stage:
-            install_in(stage.scene.serving.files, engine_files(engine="vllm", faults=faults))
-            before = await stage.state()
             seed = as_vllm(seed_manifest(stage.scene.specs, stage.scene.port), stage.scene.port)
-            manifest = load_manifest(manifest_text(seed, unit={"name": UNIT}), "manifest.yaml")
-            ended = await begin(stage.ports(), requests.from_manifest(stage.ports(), manifest, "rollout", "rehearsal"))
-            assert ended.plan is not None
-            assert ended.plan.previous is not None
-            assert (ended.plan.previous.engine, ended.plan.target.engine) == ("sglang", "vllm")
+            ended = await exchanged("vllm", seed, faults, stage)
             assert ended.concluded is not None
             assert ended.concluded.outcome == outcome, ended.concluded.summary
-            if outcome == "rolled-back":
-                assert await stage.state() == before
-                assert {v.outcome for v in ended.judged["old:1"].verdicts} == {"held"}
 
     run()

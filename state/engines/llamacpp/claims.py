@@ -5,6 +5,7 @@ from functools import partial
 
 from state import service_claims
 from state.claims import Claim, Undecidable
+from state.engines import engine_claims
 from state.engines.llamacpp.asked import DETAILED, level, silent, speculating
 from state.engines.llamacpp.causes import LLAMA_CAUSES
 from state.engines.llamacpp.speculation_claims import accepted, plain
@@ -123,13 +124,9 @@ def _control(target: Target) -> Iterator[Claim]:
     if not silent(target):
         yield _configured(target)
     yield from service_claims.environment(target)
-    yield claim(
-        name="adjustments",
+    yield engine_claims.adjustments(
+        LOG,
         statement="the engine disabled or capped nothing by itself",
-        metric="adjustments.unexpected",
-        relation="equals",
-        expected=[],
-        source=LOG,
         remedy="ask for what the model supports: the line in the log says what was changed",
         doubt="accept" if silent(target) else None,
     )
@@ -192,25 +189,15 @@ def _data(target: Target) -> Iterator[Claim]:
     if asked is None:
         return
     if asked.drafts and not silent(target):
-        yield Claim(
-            name="draft-weights",
-            plane="data",
-            statement="the model's MTP layers are set up" if asked.head else "the draft is loaded beside the model",
-            metric="draft.loaded",
-            relation="equals",
-            expected=True,
-            source=LOG,
-            remedy="no draft was loaded: check model_draft, or that the GGUF file holds MTP layers",
+        yield engine_claims.draft_loaded(
+            "the model's MTP layers are set up" if asked.head else "the draft is loaded beside the model",
+            LOG,
+            "no draft was loaded: check model_draft, or that the GGUF file holds MTP layers",
         )
-    yield Claim(
-        name="not-simulated",
-        plane="data",
-        statement="acceptance is not simulated",
-        metric="acceptance.simulated",
-        relation="equals",
-        expected=False,
-        source="/proc/PID/cmdline and environ",
-        remedy="take --spec-synth-len and --spec-synth-rates, or their LLAMA_ARG_ variables, away",
+    yield engine_claims.not_simulated(
+        "acceptance.simulated",
+        "/proc/PID/cmdline and environ",
+        "take --spec-synth-len and --spec-synth-rates, or their LLAMA_ARG_ variables, away",
     )
 
 

@@ -17,7 +17,7 @@ from state.target import Target
 _VERSION = re.compile(r"^version: (?:(?P<old>\d+) \(|[^(\n]*\(build (?P<new>\d+)\b)", re.MULTILINE)
 
 
-class LlamaCpp:
+class LlamaCpp(openai_chat.Server):
     """Builds 5000 to 11000. `/slots` is not asked: before build 5900 it shows the prompts of others."""
 
     kind = "llamacpp"
@@ -53,14 +53,6 @@ class LlamaCpp:
         """The engine's own completion; a cached prompt would change nothing but the first token's time."""
         body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, **({"ignore_eos": True} if exact else {})}
         return HttpQuestion("POST", "/completion", body)
-
-    def chat(
-        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
-    ) -> HttpQuestion:
-        return openai_chat.chat(model, prompt, tokens, stream=stream, extra=extra)
-
-    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
-        return openai_chat.load(model, prompt, tokens)
 
     def reply(self, body: bytes) -> Reply | None:
         return openai_chat.reply(body) or _completion(body)

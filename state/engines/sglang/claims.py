@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from state import service_claims
 from state.claims import Claim, Undecidable
+from state.engines import engine_claims
 from state.engines.sglang import speculation_claims
 from state.engines.sglang.causes import SGLANG_CAUSES
 from state.engines.versions import release
@@ -54,16 +55,9 @@ def _undecidable(target: Target) -> Iterator[Undecidable]:
             instead="set engine.arguments.enable_metrics: true",
         )
     if speculative(target) in WITHOUT_DRAFT:
-        yield Undecidable(
-            claim="draft-weights", plane="data", why=f"{speculative(target)} has no draft model, so none is loaded"
-        )
+        yield engine_claims.no_draft_loaded(speculative(target))
     if target.engine_version is None:
-        yield Undecidable(
-            claim="version-defaults",
-            plane="control",
-            why="the installed version could not be read, and defaults differ between versions",
-            instead="make the engine's package readable for its own interpreter",
-        )
+        yield engine_claims.version_defaults("make the engine's package readable for its own interpreter")
 
 
 def speculative(target: Target) -> str | None:
@@ -93,16 +87,7 @@ def _control(target: Target) -> Iterator[Claim]:
     if speculative(target) and hybrid(target) and not _asks_strategy(target) and _has_strategy(target):
         yield _strategy(target)
     yield from service_claims.environment(target)
-    yield Claim(
-        name="adjustments",
-        plane="control",
-        statement="the engine changed no setting that matters by itself",
-        metric="adjustments.unexpected",
-        relation="equals",
-        expected=[],
-        source="engine log",
-        remedy="ask for the value that the engine insists on, or for a combination that it supports",
-    )
+    yield engine_claims.adjustments("engine log")
 
 
 def _argument(name: str, asked: object, statement: str = "", plane: str = "control") -> Claim:
@@ -190,15 +175,10 @@ def _data(target: Target) -> Iterator[Claim]:
             source="engine log",
             remedy="one rank loaded less than the others: its shard of the checkpoint may be cut",
         )
-    yield Claim(
-        name="not-simulated",
-        plane="data",
-        statement="acceptance is not simulated",
-        metric="environment.simulated",
-        relation="equals",
-        expected=False,
-        source="/proc/PID/environ",
-        remedy="remove SGLANG_SIMULATE_ACC_LEN from the unit and its environment files",
+    yield engine_claims.not_simulated(
+        "environment.simulated",
+        "/proc/PID/environ",
+        "remove SGLANG_SIMULATE_ACC_LEN from the unit and its environment files",
     )
 
 

@@ -9,11 +9,12 @@ from state.claims import Claim, Fact, Undecidable
 from state.engines import openai_chat
 from state.engines.engine import Drafting, HttpQuestion, Reply
 from state.engines.sglang import claims, evidence_facts
+from state.engines.versions import interpreter_of, package_version_argv
 from state.evidence import Evidence
 from state.target import Target
 
 
-class Sglang:
+class Sglang(openai_chat.Server):
     """Endpoints as of 0.4.6 to 0.5.23; those that were renamed are asked under both names."""
 
     kind = "sglang"
@@ -51,14 +52,6 @@ class Sglang:
         sampling = {"temperature": 0, "max_new_tokens": tokens, **({"ignore_eos": True} if exact else {})}
         return HttpQuestion("POST", "/generate", {"text": prompt, "sampling_params": sampling})
 
-    def chat(
-        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
-    ) -> HttpQuestion:
-        return openai_chat.chat(model, prompt, tokens, stream=stream, extra=extra)
-
-    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
-        return openai_chat.load(model, prompt, tokens)
-
     def reply(self, body: bytes) -> Reply | None:
         return _native(body) or openai_chat.reply(body)
 
@@ -72,9 +65,7 @@ class Sglang:
         return Loading(model, draft, mtp, ranks, float(fraction) if fraction else None, nodes)
 
     def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
-        if len(command) >= 3 and command[1] == "-m":
-            return (command[0], "-c", "import importlib.metadata as m; print(m.version('sglang'))")
-        return None
+        return package_version_argv("sglang", interpreter_of(command))
 
     def read_version(self, stdout: str, stderr: str) -> str | None:
         return stdout.strip() or None

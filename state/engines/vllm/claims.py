@@ -6,6 +6,7 @@ from typing import Any
 
 from state import service_claims
 from state.claims import Claim, Undecidable
+from state.engines import engine_claims
 from state.engines.versions import release
 from state.engines.vllm.causes import VLLM_CAUSES
 from state.engines.vllm.flag_names import OBJECTS
@@ -85,18 +86,14 @@ def _silent_arguments(target: Target) -> Iterator[Undecidable]:
                 why="the log shows this object with all of its defaults filled in, which differ between releases",
             )
     if target.engine_version is None:
-        yield Undecidable(
-            claim="version-defaults",
-            plane="control",
-            why="the installed version could not be read, and defaults differ between versions",
-            instead="name vllm by the path of its environment, so that its own python3 can be asked",
+        yield engine_claims.version_defaults(
+            "name vllm by the path of its environment, so that its own python3 can be asked"
         )
 
 
 def _silent_speculation(target: Target) -> Iterator[Undecidable]:
     if drafted_by(target) in WITHOUT_DRAFT:
-        why = f"{drafted_by(target)} has no draft model, so none is loaded"
-        yield Undecidable(claim="draft-weights", plane="data", why=why)
+        yield engine_claims.no_draft_loaded(drafted_by(target))
     else:
         why = "vLLM prints the memory of model and draft together, and from one rank only"
         yield Undecidable(claim="draft-even", plane="data", why=why)
@@ -124,16 +121,7 @@ def _control(target: Target) -> Iterator[Claim]:
             yield _argument(name, asked)
     yield from _defaults(target)
     yield from service_claims.environment(target)
-    yield Claim(
-        name="adjustments",
-        plane="control",
-        statement="the engine changed no setting that matters by itself",
-        metric="adjustments.unexpected",
-        relation="equals",
-        expected=[],
-        source="engine log",
-        remedy="ask for the value that the engine insists on, or for a combination that it supports",
-    )
+    yield engine_claims.adjustments("engine log")
 
 
 def _configured(target: Target) -> Iterator[Claim]:
@@ -212,25 +200,13 @@ def _data(target: Target) -> Iterator[Claim]:
     if not speculation(target):
         return
     if drafted_by(target) not in WITHOUT_DRAFT:
-        yield Claim(
-            name="draft-weights",
-            plane="data",
-            statement="the draft model is loaded beside the model",
-            metric="draft.loaded",
-            relation="equals",
-            expected=True,
-            source="engine log",
-            remedy="no draft was loaded: check the speculative configuration, and the draft's folder",
+        yield engine_claims.draft_loaded(
+            "the draft model is loaded beside the model",
+            "engine log",
+            "no draft was loaded: check the speculative configuration, and the draft's folder",
         )
-    yield Claim(
-        name="not-simulated",
-        plane="data",
-        statement="acceptance is not simulated",
-        metric="acceptance.simulated",
-        relation="equals",
-        expected=False,
-        source=LOG,
-        remedy="take `rejection_sample_method: synthetic` out of the speculative configuration",
+    yield engine_claims.not_simulated(
+        "acceptance.simulated", LOG, "take `rejection_sample_method: synthetic` out of the speculative configuration"
     )
 
 

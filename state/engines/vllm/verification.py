@@ -6,7 +6,8 @@ from typing import Any
 from state.checkpoint import Loading
 from state.claims import Claim, Fact, Undecidable
 from state.engines import openai_chat
-from state.engines.engine import Drafting, HttpQuestion, Reply
+from state.engines.engine import Drafting, HttpQuestion
+from state.engines.versions import interpreter_of, package_version_argv
 from state.engines.vllm import claims, evidence_facts
 from state.engines.vllm.speculation_facts import drafting
 from state.evidence import Evidence
@@ -16,7 +17,7 @@ RECORD_INTERVAL_S = 10.0
 """Seconds between records of statistics, unless VLLM_LOG_STATS_INTERVAL says otherwise."""
 
 
-class Vllm:
+class Vllm(openai_chat.Server):
     """Endpoints of the OpenAI-compatible server, 0.9 to 0.30. `/server_info` is served in development mode alone."""
 
     kind = "vllm"
@@ -58,17 +59,6 @@ class Vllm:
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if exact else {})}
         return HttpQuestion("POST", "/v1/completions", body)
 
-    def chat(
-        self, model: str, prompt: str, tokens: int, *, stream: bool, extra: Mapping[str, Any] | None = None
-    ) -> HttpQuestion:
-        return openai_chat.chat(model, prompt, tokens, stream=stream, extra=extra)
-
-    def load(self, model: str, prompt: str, tokens: int) -> HttpQuestion:
-        return openai_chat.load(model, prompt, tokens)
-
-    def reply(self, body: bytes) -> Reply | None:
-        return openai_chat.reply(body)
-
     def loading(self, arguments: Mapping[str, Any]) -> Loading:
         """0.9 of each GPU unless asked otherwise (`gpu_memory_utilization`, 0.6 to 0.13)."""
         config = arguments.get("speculative_config")
@@ -80,11 +70,9 @@ class Vllm:
 
     def version_argv(self, command: tuple[str, ...]) -> tuple[str, ...] | None:
         """`vllm --version` imports torch first; the package's metadata are at hand in a tenth of a second."""
-        code = "import importlib.metadata as m; print(m.version('vllm'))"
-        if len(command) >= 3 and command[1] == "-m":
-            return (command[0], "-c", code)
         folder, _, name = command[0].rpartition("/")
-        return (f"{folder}/python3", "-c", code) if name == "vllm" and folder else None
+        beside = f"{folder}/python3" if name == "vllm" and folder else None
+        return package_version_argv("vllm", interpreter_of(command) or beside)
 
     def read_version(self, stdout: str, stderr: str) -> str | None:
         return stdout.strip() or None

@@ -18,15 +18,7 @@ START_S = 60.0
 
 STOP_S = 15.0
 
-_SERVER = """import ctypes, os, runpy, signal, sys
-parent = int(sys.argv.pop(1))
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: a killed orchestrator leaves no server behind
-if os.getppid() != parent:
-    sys.exit("the process that started this server is gone")
-sys.argv[0] = "prefect"
-runpy.run_module("prefect", run_name="__main__")
-"""
+_SERVER = "from flows.prefect_server import main; main()"
 DRAIN_S = 5.0
 OWN_LOGGING = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
 """This process tells its own story: Prefect's words on failed tasks, and on a server that is gone, only repeat it."""
@@ -90,8 +82,7 @@ class PrefectHome:
         os.environ.update(settings | OWN_LOGGING)
         with _log(self.home / "server.log") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _SERVER, str(os.getpid()),
-                "server", "start", "--host", "127.0.0.1", "--port", str(self.port),
+                sys.executable, "-c", _SERVER, str(os.getpid()), "127.0.0.1", str(self.port),
                 stdin=DEVNULL, stdout=log, stderr=STDOUT, start_new_session=True, env={**os.environ, **settings},
             )  # fmt: skip
 

@@ -21,7 +21,7 @@ SECONDS ?= 60
 SEEDS ?= 1000
 SEED ?=
 
-.PHONY: help setup demo test moments simulate lab browser bench fuzz fuzz-api check style types rooms schema lock wheel clean
+.PHONY: help setup demo test serve moments simulate lab browser bench fuzz fuzz-api check style types rooms schema lock wheel clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-16s%s\n", $$1, $$2 }'
@@ -46,6 +46,9 @@ moments: $(STAMP)  ## kill and cancel a rollout at every moment it has, and writ
 
 simulate: $(STAMP)  ## rollouts on simulated hosts with faults drawn from seeds (SEEDS=1000, or one with its history: SEED=4711)
 	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))
+
+serve: $(STAMP)  ## a real `interlock serve` with Prefect beside it: forms, schedules, questions, stops and kills
+	@INTERLOCK_SERVE=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/serve
 
 browser: $(STAMP)  ## look at the pages in Debian's Chromium (installs it as root)
 	@command -v chromium >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.practice import Stage, stage
 from tests.serve.home import PREFECT_CAME_UP, SERVICE, Served, eventually, file, served
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.serve, pytest.mark.prefect]
 
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "EAGLE3"}}
 SLOW = {"stage_seconds": {"weights": 1.5}}

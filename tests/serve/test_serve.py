@@ -10,6 +10,8 @@ import pytest
 from tests.cli.practice import Stage, end_of, ended, stage
 from tests.serve.home import SERVICE, Served, file, served
 
+pytestmark = pytest.mark.serve
+
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "EAGLE3"}}
 SLOW = {"stage_seconds": {"weights": 1.5}}
 NO_PREFECT = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}

@@ -16,7 +16,8 @@ STAMP := $(VENV)/.installed
 JOBS ?= 2
 TESTS ?=
 UPGRADE ?= --upgrade
-SIZE ?= 1000
+BENCH ?=
+ARGS ?=
 SECONDS ?= 60
 SEEDS ?= 1000
 SEED ?=
@@ -54,8 +55,8 @@ browser: $(STAMP)  ## look at the pages in Debian's Chromium (installs it as roo
 	@command -v chromium >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; }
 	@INTERLOCK_BROWSER=1 $(BIN)/python -m pytest tests/browser
 
-bench: $(STAMP)  ## how long inspection takes for a large journal, beside grep (SIZE=1000 megabytes)
-	@$(BIN)/python benchmarks/inspect_journal.py --size $(SIZE)
+bench: $(STAMP)  ## the budgets beside real peers; root on Debian for container hosts (BENCH=job for one, ARGS="--runs 3")
+	@$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
 
 fuzz: $(STAMP)  ## feed inspection with damaged and disguised artefacts (SECONDS=60)
 	@$(BIN)/python benchmarks/fuzz_inspection.py --seconds $(SECONDS)

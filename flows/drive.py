@@ -53,7 +53,7 @@ async def _attempted(history: History, perform: Perform, action: Action) -> Erro
     before = history.rollout
     rollout = await history.record(ActionStarted(action=action.key, attempt=number))
     try:
-        refuse_unrecorded(history, action, before)
+        await refuse_unrecorded(history, action)
         fact = await perform(action, number, rollout)
     except InterlockError as error:
         if isinstance(error, StoreUnavailable) and action.kind == "lease" and begun_steps(before):

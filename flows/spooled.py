@@ -29,7 +29,7 @@ BEFORE_THE_STOP_S, AFTER_THE_STOP_S = 60.0, 4.0
 person would not notice in an outage."""
 
 END_S, LOOK_EVERY_S = 30.0, 1.0
-"""How long a rollout that has ended waits for its store, and how often it looks: nothing is dark any more then."""
+"""How long a rollout waits for its store before the stop and at its end, and how often it looks: nothing is dark."""
 
 
 def spooling(history: History) -> Spooling | None:
@@ -60,17 +60,20 @@ def _terms(history: History) -> Terms:
     )
 
 
-def outage_begun(rollout: Rollout) -> bool:
-    return any(step.role == "outage" for _, step in begun_steps(rollout))
+def outage_begun(rollout: Rollout, but_for: Action | None = None) -> bool:
+    """Whether the service may have been stopped: by another action than `but_for`, of which that is not asked."""
+    own = but_for.step if but_for else None
+    return any(step.role == "outage" and index != own for index, step in begun_steps(rollout))
 
 
-def refuse_unrecorded(history: History, action: Action, before: Rollout) -> None:
+async def refuse_unrecorded(history: History, action: Action) -> None:
     """Raises StoreUnavailable for a step forward whose intent could only be spooled, while the service has not been
-    stopped: `before` is the rollout without that intent. Makes sure of room for a spool before the stop."""
+    stopped (this attempt and those before it may have been refused) and the store stays away: nothing is dark while it
+    is waited for. Makes sure of room for a spool before the stop."""
     spool = spooling(history)
-    if spool is None or action.kind != "step" or action.direction != "do" or outage_begun(before):
+    if spool is None or action.kind != "step" or action.direction != "do" or outage_begun(history.rollout, action):
         return
-    if spool.waiting:
+    if await stays_away(history.ports):
         raise StoreUnavailable("it went away before the service was stopped")
     if history.ports.spools:
         history.ports.spools.reserve()
@@ -140,8 +143,8 @@ async def flushed_at_the_end(history: History) -> None:
 
 
 async def stays_away(ports: Ports) -> bool:
-    """Whether facts still wait in the spool once a side is proven and END_S have been waited, all in all: nothing is
-    dark then. Raises TakenOver."""
+    """Whether facts still wait in the spool when END_S have been waited, all in all, while nothing is dark. Raises
+    TakenOver."""
     while (spool := unflushed(ports)) and not await spool.flush(now=True) and spool.waited_s < END_S:
         ports.watch.progress("waiting for the event store", spool.waited_s)
         await asyncio.sleep(LOOK_EVERY_S)

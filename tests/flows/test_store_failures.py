@@ -105,6 +105,26 @@ def check(told: Told, at: int, how: How) -> None:
         assert any("wait in" in sentence for sentence in told.heard), told.call
 
 
+def test_a_store_lost_around_the_stop_turns_back_before_it_and_goes_on_after_it(tmp_path: Path) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        line = Line()
+        async with rehearsal() as stage:
+            await roll_out(stage, ports_over(stage, line, tmp_path / "whole", []))
+        stop = next(n for n, call in enumerate(line.calls, 1) if STOPPED in call)
+        ends = {}
+        for at in range(stop - 6, stop + 3):
+            told = await failing(at, "for-good", tmp_path / str(at))
+            assert told is not None
+            check(told, at, "for-good")
+            assert told.later.concluded is not None
+            ends[at - stop] = told.later.concluded.outcome
+        assert [ends[n] for n in (-1, 0, 1, 2)] == ["rolled-back", "rolled-back", "promoted", "promoted"]
+        assert set(ends.values()) == {"aborted", "rolled-back", "promoted"}
+
+    run()
+
+
 HOWS = [pytest.param("once"), pytest.param("for-good"), pytest.param("answer-lost", id="done-but-not-answered")]
 
 

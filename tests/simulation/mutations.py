@@ -223,6 +223,12 @@ MUTATIONS = (
         seed=1806,
     ),
     Mutation(
+        "the service is stopped without the store",
+        {"flows.drive.refuse_unrecorded": nothing},
+        (Fault("store-away-late", 30, 200.0),),
+        "stop-is-stored",
+    ),
+    Mutation(
         "spool flushed out of order",
         {"state.store.flush.Flush._append": newest_first},
         (Fault("store-away-late", 50, 5.0),),

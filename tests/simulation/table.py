@@ -6,7 +6,7 @@ python -m tests.simulation.table writes docs/reference/failures.md anew.
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.simulation.faults import LONG_S, Fault
+from tests.simulation.faults import LONG_S, MILD_S, Fault
 from tests.simulation.simulate import Run, run
 
 PAGE = Path(__file__).parents[2] / "docs/reference/failures.md"
@@ -35,6 +35,8 @@ EVENTS = {
     "service host reboots": ("rebooted", 0.0),
     "disk full": ("disk-full", LONG_S),
     "cancelled": ("cancelled-at-trip", 1.0),
+    "event store away for seconds": ("store-away", MILD_S),
+    "event store away until after the end": ("store-away", LONG_S),
 }
 
 HEAD = """# What follows from a failure
@@ -45,7 +47,9 @@ product on practice hosts, in virtual time, with that one failure (`tests/simula
 fails when a run ends otherwise than it says.
 
 The rollout stops the service, moves a GPU and replaces the unit's file. A killed orchestrator's rollout is taken up by
-`recover` once its lease is over, before the hosts' timers act.
+`recover` once its lease is over, before the hosts' timers act. An event store that goes away does so at the step's
+intent; what happens then is [spooled](store.md#while-the-store-is-away), and in the history in the end. Before any step
+the rollout is refused, and `recover` goes on with it once the store is back.
 
 """
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flows.history import stream_of
 from flows.lease import subjects
 from state.errors import NotFound
 from state.leases import SubjectLeased, SubjectReleased, lease_of
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 _FENCED = "must grep -qxF -- "
 _READS = ("must grep -oE", "must dmesg")
 """What is read as root by a script."""
+
+_STOPS = "-stop-service.service"
+"""In the name of the transient unit that stops it."""
 
 _UNMARKED = f"must test '!' -s {FENCE}"
 _RENEWAL = "must systemctl restart -- interlock-revert-"
@@ -69,6 +73,14 @@ class Watch:
             self._intended(who, host, effective)
         if effective:
             self._one_at_once(host)
+        if any(_STOPS in word for argv in effective for word in argv.words if argv.words[0] == "systemd-run"):
+            await self._stop_is_stored(who)
+
+    async def _stop_is_stored(self, who: "Orchestrator") -> None:
+        """The service is never stopped on an intent that is only spooled."""
+        stored = await self._world.store.read(stream_of(who.requested.rollout))
+        if not any(str(event.data.get("action")).endswith(":stop-service") for event in stored):
+            self._tell("stop-is-stored", f"{who.name} stops the service, and the store knows of no intent")
 
     async def _litter(self, who: "Orchestrator", host: str, argvs: Sequence[Argv]) -> None:
         """What is uploaded late by an orchestrator that was away: nobody uses it, and nobody may remove it."""

@@ -1,7 +1,7 @@
 """What each action does: the work of `tasks`, with what the history says it needs, and the event that it makes."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from flows import conclude, hold, lease, prove
 from flows.history import History
@@ -36,6 +36,7 @@ from state.steps import (
 from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
 from tasks.argv import cat
+from tasks.boots import same_boot
 from tasks.gpu_preflight import quarantine_refusals
 from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
@@ -210,28 +211,36 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
         case DisarmTimer():
             return await timer.disarm(host, step, fence)
         case StopService():
-            return await service.stop(host, step, fence, key, known=_known_pids(work))
+            return await service.stop(host, step, fence, key, known=await _known_pids(work))
         case StartService():
             before = work.rollout.baseline.invocation if work.rollout.baseline else ""
-            return await service.start(host, step, fence, key, before=before, clear=_cleared(work))
+            return await service.start(host, step, fence, key, before=before, clear=await _cleared(work))
         case RebindGpus():
             return await rebind.rebind(host, step, fence, key, work.action.direction)
         case InstallFiles():
             return await activate.install(host, step, fence, key, work.action.direction)
 
 
-def _known_pids(work: Work) -> frozenset[int]:
+async def _known_pids(work: Work) -> frozenset[int]:
     """When the old service is stopped: the processes that it had at the baseline."""
-    baseline_ = work.rollout.baseline
-    return frozenset(baseline_.pids) if baseline_ and work.action.direction == "do" else frozenset()
+    known = work.rollout.baseline.pids if work.rollout.baseline and work.action.direction == "do" else ()
+    return await _of_this_boot(work, known)
 
 
-def _cleared(work: Work) -> frozenset[int] | None:
+async def _cleared(work: Work) -> frozenset[int] | None:
     """When the old service is started again: the processes that both had, whose leftovers would be in its way."""
     if work.action.direction == "do":
         return None
     known = work.rollout.baseline.pids if work.rollout.baseline else ()
-    return frozenset(known) | frozenset(work.rollout.service.get("stopped_pids", ()))
+    return await _of_this_boot(work, [*known, *work.rollout.service.get("stopped_pids", ())])
+
+
+async def _of_this_boot(work: Work, pids: Iterable[int]) -> frozenset[int]:
+    """None once the host has booted: what has those PIDs now is somebody else's, and must not be ended for them."""
+    known, baseline_ = frozenset(pids), work.rollout.baseline
+    if not known or baseline_ is None or await same_boot(work.host, baseline_.cursor):
+        return known
+    return frozenset()
 
 
 _ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {

@@ -86,7 +86,7 @@ class PracticeMachine:
             sysfs(self.pci, self.modules),
             device_files(self.pci),
             nvidia_proc(self.pci),
-            Procfs(self.processes, self.faults.unkillable),
+            Procfs(self.processes, self.faults.unkillable, lambda: self.journal.boot_id),
         ]
 
     async def execute(self, words: Sequence[str], *, stdin: bytes = b"", user: str) -> Completed:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ _SETTINGS = {
     "/proc/sys/net/ipv4/ip_local_reserved_ports": b"\n",
 }
 """The kernel's own defaults."""
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 _REAL_PID_MAX = 4_194_304
 
@@ -33,16 +36,19 @@ class Seen:
 class Procfs(Layer):
     """The machine's own processes under /proc/PID; `table` is asked at each look. `frozen` ones are in state D."""
 
-    def __init__(self, table: Callable[[], Mapping[int, Seen]], frozen: Set[int] = frozenset()) -> None:
-        self._table, self._frozen = table, frozen
+    def __init__(
+        self, table: Callable[[], Mapping[int, Seen]], frozen: Set[int] = frozenset(), boot: Callable[[], str] = str
+    ) -> None:
+        """`boot` tells the id of the boot, 32 hexadecimal digits."""
+        self._table, self._frozen, self._boot = table, frozen, boot
 
     def covers(self, path: str) -> bool:
         return path == "/proc" or path.startswith("/proc/")
 
     def lstat(self, path: str) -> Entry:
-        if path in _SETTINGS:
-            return Entry("file", 0o644, 0, 0)
-        if any(setting.startswith(f"{path}/") for setting in _SETTINGS):
+        if path in _SETTINGS or path == BOOT_ID:
+            return Entry("file", 0o444 if path == BOOT_ID else 0o644, 0, 0)
+        if any(setting.startswith(f"{path}/") for setting in (*_SETTINGS, BOOT_ID)):
             return Entry("directory", 0o555, 0, 0)
         match path.split("/")[2:]:
             case []:
@@ -56,6 +62,8 @@ class Procfs(Layer):
     def read(self, path: str) -> bytes:
         if path in _SETTINGS:
             return _SETTINGS[path]
+        if path == BOOT_ID:
+            return f"{uuid.UUID(self._boot())}\n".encode()
         pid, name = path.split("/")[2:4]
         seen = self._seen(pid, path)
         if name == "cgroup":

@@ -133,6 +133,9 @@ class SshHost:
             raise self._session.unreachable(f"sshd opened no session: {error.reason}") from error
         except asyncssh.DisconnectError as error:
             raise self._session.unreachable(f"the connection was lost at its start: {error.reason}") from error
+        except OSError as error:  # a reset while sshd is asked to run it comes through as it is (asyncssh 2.24)
+            detail = error.strerror or str(error)
+            raise self._session.unreachable(f"the connection was lost at its start: {detail}") from error
 
     def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """As the port says. ArgvFailed, with its stderr, when the argv ends by itself with a bad status."""

@@ -1,6 +1,8 @@
 """What is SSH's own: sessions kept, lost and had again, keys that are checked, and the words of each refusal."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -180,6 +182,24 @@ class Wire:
                     writer.write(data)
                     await writer.drain()
         writer.close()
+
+
+async def test_a_connection_reset_while_a_session_is_asked_for_is_lost_in_one_sentence(
+    host: SshHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the power cut of a host does (tests/lab/test_outages.py): asyncssh lets the socket's own error through."""
+
+    async def reset(*_given: object, **_named: object) -> None:
+        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncssh.SSHClientConnection, "create_session", reset)
+        with pytest.raises(
+            HostUnreachable, match="the connection was lost at its start: Connection reset by peer"
+        ) as lost:
+            await host.run_all([TRUE], timeout_s=5)
+    assert lost.value.retryable
+    assert await host.run_all([TRUE], timeout_s=5) == (Completed(0),)
 
 
 async def test_a_stalled_sshd_is_given_up_in_time(sshd: PracticeSshd, host: SshHost, machine: LocalMachine) -> None:

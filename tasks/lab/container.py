@@ -35,8 +35,8 @@ ip address add "$inside/30" dev host0
 ip link set host0 up
 nsenter --net="/proc/$owner/ns/net" ip address add "$outside/30" dev "$link"
 nsenter --net="/proc/$owner/ns/net" ip link set "$link" up
-exec systemd-nspawn --quiet --boot --directory="$folder/run/root" --machine="$name" --register=no --keep-unit \\
-    --settings=no --link-journal=no --resolv-conf=off --timezone=off --notify-ready=yes --console=pipe
+shift 8
+exec "$@"
 """
 
 
@@ -46,12 +46,38 @@ async def boot(host: LabHost, tree: Path, *, tied: bool) -> LabHost:
     Raises StepFailed with the console's last lines if it ends, or is not up within BOOT_TIMEOUT_S; then none is left.
     """
     (host.folder / "run").mkdir(exist_ok=True)
+    own = (str(host.folder), str(tree), host.name, host.link, str(os.getpid()), host.outside, host.address, RAM_DISK)
+    unshared = ("unshare", "--mount", "--net", "--propagation", "private", "/bin/sh", "-c", _BOOT, "sh", *own)
+    return await _up(host, unshared, tied=tied)
+
+
+async def power_cycle(host: LabHost, *, tied: bool) -> LabHost:
+    """Cut the host's power and boot it anew: its disk and its wire stay, everything else is gone. Raises as `boot`."""
+    keeper = await asyncio.create_subprocess_exec(
+        *_within(host.pid), "sh", "-c", "echo; exec sleep infinity", stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert keeper.stdout is not None
+        await keeper.stdout.readline()  # it holds the namespaces now
+        _end_processes(host)
+        return await _up(host, _within(keeper.pid), tied=tied)
+    finally:
+        keeper.kill()
+        await keeper.wait()
+
+
+def _within(pid: int) -> tuple[str, ...]:
+    return ("nsenter", "--target", str(pid), "--mount", "--net", "--")
+
+
+async def _up(host: LabHost, within: Sequence[str], *, tied: bool) -> LabHost:
+    """Start the supervisor `within` the namespaces that those words lead to, and wait until the host is up."""
     told = host.folder / "notify"
     told.unlink(missing_ok=True)
     loop = asyncio.get_running_loop()
     up = _Notified(loop.create_future())
     transport, _ = await loop.create_datagram_endpoint(lambda: up, local_addr=str(told), family=_UNIX)
-    pid = _spawn(host, tree, told, tied)
+    pid = _spawn(host, within, told, tied)
     try:
         with _ended(pid) as ended:
             await asyncio.wait({up.ready, ended}, timeout=BOOT_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -80,14 +106,15 @@ class _Notified(asyncio.DatagramProtocol):
             _settle(self.ready)
 
 
-def _spawn(host: LabHost, tree: Path, told: Path, tied: bool) -> int:
+def _spawn(host: LabHost, within: Sequence[str], told: Path, tied: bool) -> int:
     """Start the supervisor in a session of its own; its PID, which stays the same from the shell to systemd-nspawn."""
     words = [
         *("/bin/sh", "-c", _JOIN, "sh", str(cgroups.make(host.name))),
         *(("setpriv", "--pdeathsig", "KILL") if tied else ()),
-        *("unshare", "--mount", "--net", "--propagation", "private"),
-        *("/bin/sh", "-c", _BOOT, "sh"),
-        *(str(host.folder), str(tree), host.name, host.link, str(os.getpid()), host.outside, host.address, RAM_DISK),
+        *within,
+        *("systemd-nspawn", "--quiet", "--boot", f"--directory={host.folder}/run/root", f"--machine={host.name}"),
+        *("--register=no", "--keep-unit", "--settings=no", "--link-journal=no", "--resolv-conf=off", "--timezone=off"),
+        *("--notify-ready=yes", "--console=pipe"),
     ]
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -134,10 +161,14 @@ def alive(host: LabHost) -> bool:
 
 def end(host: LabHost) -> None:
     """End the host at once, as a power cut would, and leave nothing of it: processes, cgroup, network, files."""
+    _end_processes(host)
+    subprocess.run(("ip", "link", "delete", host.link), capture_output=True, timeout=END_TIMEOUT_S)
+
+
+def _end_processes(host: LabHost) -> None:
     cgroups.end(host.name)
     with suppress(ChildProcessError):
         os.waitpid(host.pid, os.WNOHANG)
-    subprocess.run(("ip", "link", "delete", host.link), capture_output=True, timeout=END_TIMEOUT_S)
 
 
 def root(host: LabHost) -> Path:

@@ -54,8 +54,8 @@ ManifestValue = Annotated[
     Any,
     WithJsonSchema(
         {
-            "anyOf": [{"type": "string", "minLength": 1, "maxLength": 262144}, {"type": "object"}],
-            "description": "The manifest as YAML text or as a JSON object.",
+            "anyOf": [{"type": "string", "minLength": 1, "maxLength": 262144}, {"type": "object"}, {"type": "null"}],
+            "description": "The manifest as YAML text or as a JSON object; null is as if it were left out.",
         }
     ),
 ]

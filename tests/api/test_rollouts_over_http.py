@@ -146,11 +146,12 @@ async def test_a_manifest_is_the_same_as_text_as_an_object_and_on_file(server: S
         {"manifest": text},
         {"manifest": _plain(text)},
         {"service": "qwen35-122b", "revision": "day"},
+        {"service": "qwen35-122b", "revision": "day", "manifest": None},
     ]
     async with server.client("roller") as client, server.client("reader") as reader:
         plans = [(await client.post("/api/v1/plan", json=body)).json() for body in bodies]
         listed = (await reader.get("/api/v1/services")).json()["services"]
-    assert plans[0] == plans[1] == plans[2]
+    assert plans[1:] == [plans[0]] * 3
     assert plans[0]["service"] == manifest.service
     assert [(line["service"], line["catalogue"], line["state"]) for line in listed] == [("qwen35-122b", ["day"], None)]
 

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from deployments.api import schemas as answers
+from deployments.api import schemas, told
 from deployments.api.guard import KEYED
 from deployments.api.schemas import EventPage, Problem
 
@@ -20,12 +20,12 @@ def document_of(app: FastAPI) -> dict[str, Any]:
     """The document, made once."""
     if app.openapi_schema is None:
         made = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        components = made.setdefault("components", {}).setdefault("schemas", {})
         for model in (Problem, EventPage):
-            schemas.update(_schemas(model))
+            components.update(_components(model))
         for name, shown in _examples().items():
-            if name in schemas:
-                schemas[name]["examples"] = shown
+            if name in components:
+                components[name]["examples"] = shown
         scheme = {"type": "http", "scheme": "bearer", "description": "A token of `interlock token make`."}
         made["components"]["securitySchemes"] = {"bearer": scheme}
         for path in made["paths"].values():
@@ -39,7 +39,8 @@ def document_of(app: FastAPI) -> dict[str, Any]:
 
 def _examples() -> dict[str, Any]:
     """Of each model that is answered with. FastAPI leaves every null out of its document, also of examples."""
-    models = {m.__name__: m for m in vars(answers).values() if isinstance(m, type) and issubclass(m, BaseModel)}
+    known = [*vars(schemas).values(), *vars(told).values()]
+    models = {m.__name__: m for m in known if isinstance(m, type) and issubclass(m, BaseModel)}
     extras = {name: model.model_config.get("json_schema_extra") for name, model in models.items()}
     return {name: extra["examples"] for name, extra in extras.items() if isinstance(extra, dict)}
 
@@ -52,7 +53,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]}
 
 
-def _schemas(model: type[BaseModel]) -> dict[str, Any]:
+def _components(model: type[BaseModel]) -> dict[str, Any]:
     """A model and those in it, as components."""
     whole = model.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
     inner = whole.pop("$defs", {})

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from deployments.api.reading import after_cursor, cursor_of
 from deployments.api.routing import api_of, guarded, needs, problems
-from deployments.api.schemas import Question, RolloutLine, RolloutPage, RolloutWhole, VerdictLine
+from deployments.api.told import Question, RolloutLine, RolloutPage, RolloutWhole, VerdictLine
 from deployments.api.wanted import DigestPath, Limit, RolloutPath
 from flows.history import History
 from flows.hold import asking

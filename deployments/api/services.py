@@ -7,7 +7,7 @@ from fastapi import Request
 
 from deployments.api.ports import Api, CataloguedService
 from deployments.api.routing import api_of, guarded, needs, problems
-from deployments.api.schemas import (
+from deployments.api.told import (
     LeaseLine,
     ProvenRevision,
     Revisions,

@@ -13,7 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,6 +39,21 @@ class Run:
     promoted: int
 
 
+@contextmanager
+def farm(count: int, public_key: str, environment: Mapping[str, str]) -> Iterator[list[str]]:
+    """So many simulated hosts in a process of their own, which let the key in; their manifests."""
+    words = (sys.executable, "-m", "benchmarks.farm", str(count), public_key)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, stdin=pipe, stdout=pipe, env=dict(environment), cwd=ROOT)
+    assert process.stdin is not None  # asked for with PIPE
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.wait(60)
+
+
 def once(count: int, folder: Path) -> Run:
     """Raises SystemExit where a rollout ended otherwise than promoted."""
     key = asyncssh.generate_private_key("ssh-ed25519")
@@ -47,23 +63,11 @@ def once(count: int, folder: Path) -> Run:
     public = key.export_public_key().decode().strip()
     environment = {**own_environment(), "PYTHONPATH": str(ROOT), "INTERLOCK_DATA_DIR": str(folder / f"data-{count}")}
     environment |= {"INTERLOCK_SSH_KEY": str(path), "INTERLOCK_SSH_CONFIG": "", "INTERLOCK_DATABASE_URL": ""}
-    farm = subprocess.Popen(
-        (sys.executable, "-m", "benchmarks.farm", str(count), public),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        cwd=ROOT,
-    )
-    assert farm.stdin is not None  # asked for with PIPE
-    assert farm.stdout is not None
-    try:
+    with farm(count, public, environment) as texts:
         manifests = folder / f"manifests-{count}.json"
-        manifests.write_bytes(farm.stdout.readline())
+        manifests.write_text(json.dumps(texts), encoding="utf-8")
         words = (sys.executable, "-m", "benchmarks.drive_many", str(manifests))
         told = json.loads(subprocess.run(words, env=environment, cwd=ROOT, check=True, capture_output=True).stdout)
-    finally:
-        farm.stdin.close()
-        farm.wait(60)
     if told["outcomes"] != {"promoted": count}:
         raise SystemExit(f"of {count} rollouts not all were promoted: {told['outcomes']}")
     return Run(count, told["seconds"], told["cpu"], told["peak_mb"] - told["before_mb"], count)

@@ -17,6 +17,9 @@ from tests.flows.rehearsal import Rehearsal
 
 Result = TypeVar("Result")
 
+STAGED, STOPPED = "action-started do:0:stage-files", "action-started do:3:stop-service"
+"""Calls that begin to change a host, and to stop the service."""
+
 How = Literal["once", "for-good", "answer-lost"]
 """Fails, and then no more; fails, and so does all that comes after; does what it was asked for and fails to say so."""
 

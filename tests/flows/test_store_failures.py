@@ -16,13 +16,11 @@ from state.errors import InterlockError, Refused, StoreUnavailable
 from state.rollout import Rollout
 from state.store.verification import verify_history
 from tests.flows.rehearsal import EVERY, HostState, rehearsal
-from tests.flows.store_faults import How, Line, ports_over, roll_out
+from tests.flows.store_faults import STAGED, STOPPED, How, Line, ports_over, roll_out
 from tests.flows.test_killed import same_but_pids
 from tests.practice.virtual_time import in_virtual_time
 
 STRIDE = 3 if EVERY else 31
-
-STAGED, STOPPED = "action-started do:0:stage-files", "action-started do:3:stop-service"
 
 
 @dataclass

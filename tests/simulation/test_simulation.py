@@ -50,6 +50,18 @@ MENDED = [
     pytest.param(
         10169, ["store-slow@36(8)", "new-dies@0(2)", "deaf@0"], id="the timers' renewals do not wait for a slow store"
     ),
+    pytest.param(231, ["store-away-late@33(200)"], id="nobody goes on elsewhere without what was spooled"),
+    pytest.param(704, ["store-away@24(900)"], id="nor once its orchestrator has ended"),
+    pytest.param(
+        1026,
+        ["store-away-late@41(45)", "second-takes-over@19", "killed-after-call@127", "store-away-late@152(5)"],
+        id="what can no longer come in is gone back over without",
+    ),
+    pytest.param(
+        48,
+        ["store-away-late@148(45)", "paused-at-append@51(200)", "killed-after-append@38"],
+        id="one that was overtaken spools into a file of its own",
+    ),
     pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],

@@ -1,11 +1,13 @@
 """Proving a side, new or old: readiness, evidence, judgement, and freezing what was seen before anything is undone."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from flows.work import Work, keep
 from state.canonical import sha256_hex
 from state.claims import Claim, conclusion
 from state.engines.engine import engine_for
+from state.errors import DeadlineExceeded, EngineFailed, HostReverted, InterlockError, StepFailed
 from state.events import (
     Event,
     EvidenceFrozen,
@@ -27,23 +29,30 @@ from state.store.port import EvidenceStore
 from state.target import Target
 from state.traffic import BASELINE, GENERATIONS, LOAD, ordered
 from tasks import baseline, readiness
+from tasks.mark import has_reverted
 from tasks.observe import observe_unit
 from tasks.verification import Started, gather, with_older
 
 
 async def await_readiness(work: Work) -> Event:
-    """Raises EngineFailed, StepFailed or DeadlineExceeded; see `tasks.readiness`."""
+    """Raises EngineFailed, StepFailed or DeadlineExceeded, see `tasks.readiness`; HostReverted where the old side did
+    not come up because a host's own timer restored it meanwhile."""
     target, started = target_of(work.plan, work.action.side), await _started(work)
-    boarding = await readiness.await_readiness(
-        work.host,
-        engine_for(target.engine),
-        target,
-        started,
-        timeout_s=work.revision.readiness_timeout_s,
-        progress=work.ports.watch.progress,
-        clock=work.ports.clock,
-        generation_timeout_s=work.ports.generation_s,
-    )
+    try:
+        boarding = await readiness.await_readiness(
+            work.host,
+            engine_for(target.engine),
+            target,
+            started,
+            timeout_s=work.revision.readiness_timeout_s,
+            progress=work.ports.watch.progress,
+            clock=work.ports.clock,
+            generation_timeout_s=work.ports.generation_s,
+        )
+    except (EngineFailed, StepFailed, DeadlineExceeded) as error:
+        if work.action.side == "old" and (host := await _reverted_host(work)):
+            raise HostReverted(host) from error
+        raise
     return ReadinessReached(
         action=work.action.key,
         attempt=work.attempt,
@@ -52,6 +61,15 @@ async def await_readiness(work: Work) -> Event:
         stages=tuple(boarding.stages.items()),
         held=_held_by_log(work, target, started, boarding.lines),
     )
+
+
+async def _reverted_host(work: Work) -> str:
+    """A host whose own timer has acted since the lease was taken; empty if none has, as far as can be told."""
+    for name in work.rollout.fencing:
+        with suppress(InterlockError):
+            if await has_reverted(work.hosts[name]):
+                return name
+    return ""
 
 
 def _held_by_log(work: Work, target: Target, started: Started, lines: Sequence[bytes]) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ def _failed(rollout: Rollout, event: ActionFailed) -> Rollout:
     if event.error.code == "host-ahead" and rollout.plan:
         begun = {f"do:{index}:{step.kind}": 1 for index, step in enumerate(rollout.plan.steps)}
         failed = replace(failed, attempts={**begun, **rollout.attempts})
-    if event.error.code not in UNSEEN or not event.action.startswith(("undo:", "lease:")):
+    if event.error.code not in UNSEEN or not (event.action.startswith(("undo:", "lease:")) or ":old" in event.action):
         return failed
     return replace(failed, done={key: fact for key, fact in rollout.done.items() if key != "lease:reverted"})
 

@@ -63,6 +63,11 @@ MENDED = [
         id="one that was overtaken spools into a file of its own",
     ),
     pytest.param(
+        952,
+        ["paused-at-append@42(200)", "paused-at-trip@75(45)"],
+        id="a restoring that ends the old one's start strands nobody",
+    ),
+    pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
         id="a stranded rollout's lease is not given back by an orchestrator that was away",

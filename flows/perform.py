@@ -134,7 +134,8 @@ async def _loaded_gb(work: Work) -> float | None:
     """What the newest proven start of the same model, draft and ranks loaded on each GPU."""
     wanted = work.engine.loading(work.revision.arguments)
     for one in reversed(proven(await work.ports.events.read(f"service-{work.revision.service}"))):
-        if one.revision.engine == work.revision.engine and work.engine.loading(one.revision.arguments) == wanted:
+        loading = work.engine.loading(one.revision.arguments)
+        if one.revision.engine == work.revision.engine and loading.same_weights(wanted):
             history = History(work.ports, one.rollout)
             facts = (f for judged in (await history.load()).judged.values() for f in judged.facts)
             return next((float(f.value) for f in facts if f.metric == "memory.weights_gb" and f.value), None)

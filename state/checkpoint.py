@@ -27,6 +27,10 @@ class Loading(NamedTuple):
     fraction: float | None = None
     nodes: int = 1
 
+    def same_weights(self, other: "Loading") -> bool:
+        """Whether a start of the other one has as much of weights on each rank, whatever it leaves for caches."""
+        return self._replace(fraction=None) == other._replace(fraction=None)
+
 
 class Checkpoint(NamedTuple):
     """Bytes of all tensors, None where the index does not say; `mtp` None where it cannot be told."""

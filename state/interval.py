@@ -146,16 +146,6 @@ def _bisected(below: Callable[[float], bool]) -> float:
     return (low + high) / 2
 
 
-def mean_interval(samples: Sequence[float], confidence: float) -> tuple[float, float]:
-    """Two-sided Student's t interval of the mean; needs at least two samples (ValueError below that).
-
-    Samples without any spread still get the width of what they are rounded to.
-    """
-    error = (1 - confidence) / 2
-    bounds = mean_bounds(samples, error, error)
-    return bounds.low, bounds.high
-
-
 @lru_cache(maxsize=4096)
 def student_t(p: float, freedom: int) -> float:
     """Quantile of Student's t for 0.5 < p <= 1, exact for 1 and 2 degrees of freedom, else by bisection on the

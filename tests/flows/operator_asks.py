@@ -111,6 +111,8 @@ ROWS: Sequence[Row] = (
         name="not-degenerate", says=r"\d of \d+ degenerate: ", conduct=scripted("garbage-in-company"), lab=True),
     Row(ask="A2", case="broken-tool-calls", broken="tool calls leak into the text", name="tool-calls",
         says="the call stands in the text", conduct=scripted("tool-parser-missing", changes=OFFERS)),
+    Row(ask="A2", case="schema-ignored", broken="structured output is asked for, and prose comes", name="json-schema",
+        says=r"\d of \d+ kept; .*the answer: no JSON, but ", conduct=scripted("schema-ignored", changes=OFFERS)),
     Row(ask="A3", case="flag-ignored", broken="the engine drops the flags of speculation without a word",
         name="speculative-algorithm", says="wanted EAGLE", conduct=scripted("flag-ignored"), lab=True),
     Row(ask="A3", case="nothing-accepted", broken="the draft is loaded, and none of its tokens is accepted",

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.interval import mean_interval, student_t
+from state.interval import mean_bounds, student_t
+
+
+def interval(samples: list[float], confidence: float) -> tuple[float, float]:
+    """With the same error on both sides."""
+    error = (1 - confidence) / 2
+    bounds = mean_bounds(samples, error, error)
+    return bounds.low, bounds.high
 
 
 @pytest.mark.parametrize(
@@ -46,15 +53,15 @@ def test_more_confidence_is_wider_and_more_samples_are_narrower(freedom: int, on
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.floats(0.5, 0.999))
 def test_the_mean_is_inside(samples: list[float], confidence: float) -> None:
-    low, high = mean_interval(samples, confidence)
+    low, high = interval(samples, confidence)
     assert low < sum(samples) / len(samples) + 1e-6
     assert high > sum(samples) / len(samples) - 1e-6
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=10), st.floats(-50, 50))
 def test_it_moves_with_its_samples(samples: list[float], shift: float) -> None:
-    low, high = mean_interval(samples, 0.95)
-    moved_low, moved_high = mean_interval([s + shift for s in samples], 0.95)
+    low, high = interval(samples, 0.95)
+    moved_low, moved_high = interval([s + shift for s in samples], 0.95)
     assert moved_low == pytest.approx(low + shift, abs=1e-6)
     assert moved_high == pytest.approx(high + shift, abs=1e-6)
 
@@ -62,11 +69,11 @@ def test_it_moves_with_its_samples(samples: list[float], shift: float) -> None:
 @pytest.mark.parametrize("samples", [[], [6.0]], ids=["none", "one"])
 def test_too_few_samples_have_no_interval(samples: list[float]) -> None:
     with pytest.raises(ValueError, match="two samples"):
-        mean_interval(samples, 0.95)
+        interval(samples, 0.95)
 
 
 def test_samples_without_spread_still_have_a_width() -> None:
-    low, high = mean_interval([2.0] * 6, 0.95)
+    low, high = interval([2.0] * 6, 0.95)
     assert 0 < high - low < 0.02
 
 
@@ -80,6 +87,6 @@ def test_it_covers_the_true_mean_as_often_as_it_says(count: int, confidence: flo
     runs = 2000
     covered = 0
     for _ in range(runs):
-        low, high = mean_interval([chance.gauss(3.0, 0.8) for _ in range(count)], confidence)
+        low, high = interval([chance.gauss(3.0, 0.8) for _ in range(count)], confidence)
         covered += low <= 3.0 <= high
     assert covered / runs == pytest.approx(confidence, abs=0.025)

@@ -13,7 +13,8 @@ from flows.history import History
 from flows.ports import Hosts, Ports, Watch
 from state.action import Action
 from state.errors import HostAhead, InterlockError, SpoolDamaged, StoreUnavailable, TakenOver, VersionConflict
-from state.events import Event, RolloutResumed, encode
+from state.events import Event, HoldAnswered, RolloutResumed, encode
+from state.hold import DEADLINE
 from state.next_action import begun_steps, next_action
 from state.rollout import Rollout
 from state.store.flush import Flush, settle
@@ -109,8 +110,14 @@ async def refuse_ahead(hosts: Hosts, names: Iterable[str], rollout: str, recorde
 
 
 def can_come_in(spool: str, recorded: Sequence[RecordedEvent]) -> bool:
-    """Whether a spool may still be flushed: not once another session has written behind the event that it follows."""
-    return not any(e.type == RolloutResumed.wire and e.version > follows(spool) for e in recorded)
+    """Whether a spool may still be flushed: not once another session, or a person's answer, stands behind the event
+    that it follows."""
+    return not any(_is_others(event) for event in recorded[follows(spool) :])
+
+
+def _is_others(event: RecordedEvent) -> bool:
+    answered = event.type == HoldAnswered.wire and event.data["actor"] != DEADLINE
+    return (answered or event.type == RolloutResumed.wire) and SPOOLED not in event.metadata
 
 
 @contextmanager

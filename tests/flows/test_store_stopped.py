@@ -26,13 +26,21 @@ from tests.flows.rehearsal import Rehearsal, rehearsal
 AWAY_S = 4.0
 
 
-@pytest.fixture
-def server() -> Iterator[OwnPostgres]:
+@pytest.fixture(scope="module")
+def made() -> Iterator[OwnPostgres]:
     with own_postgres(("fsync=off",)) as own:
-        started = own.started()
-        started.sql("CREATE DATABASE interlock")
-        asyncio.run(upgrade(started.url("interlock")))
         yield own
+
+
+@pytest.fixture
+def server(made: OwnPostgres) -> OwnPostgres:
+    """Running, with an empty store."""
+    made.stop()
+    started = made.started()
+    started.sql("DROP DATABASE IF EXISTS interlock")
+    started.sql("CREATE DATABASE interlock")
+    asyncio.run(upgrade(started.url("interlock")))
+    return made
 
 
 @asynccontextmanager

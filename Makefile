@@ -42,8 +42,8 @@ lab: $(STAMP)  ## rollouts on container hosts with a systemd, journald and sshd 
 	@INTERLOCK_LAB=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/lab tests/contract/test_host.py
 	@$(BIN)/interlock lab down
 
-moments: $(STAMP)  ## kill and cancel a rollout at every moment, fail every call on its store, and write to one store from many processes for longer
-	@INTERLOCK_EVERY_MOMENT=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/flows/test_killed.py tests/flows/test_cancel.py tests/flows/test_persistence.py tests/flows/test_store_failures.py tests/simulation/test_store_calls.py tests/store/test_busy.py
+moments: $(STAMP)  ## kill and cancel a rollout at every moment, fail every call on its store and its hosts, and write to one store from many processes for longer
+	@INTERLOCK_EVERY_MOMENT=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/flows/test_killed.py tests/flows/test_cancel.py tests/flows/test_persistence.py tests/flows/test_ssh_calls.py tests/flows/test_two_at_once.py tests/flows/test_store_failures.py tests/simulation/test_store_calls.py tests/store/test_busy.py
 
 simulate: $(STAMP)  ## rollouts on simulated hosts with faults drawn from seeds (SEEDS=1000, or one with its history: SEED=4711)
 	@$(BIN)/python -m tests.simulation.simulate $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(JOBS))

@@ -158,8 +158,10 @@ async def _forget(work: Work) -> None:
     times = range(work.rollout.revivals + 1)
     units = [work.unit(key, again) for key in keys for again in (times if key.startswith("undo:") else (0,))]
     for name in sorted({step.host for _, step in begun_steps(work.rollout)}):
-        with suppress(InterlockError):  # tidiness; no reason to hold up an end that is reached
-            await forget_units(work.hosts[name], work.fence(name), units)
+        for _ in range(2):  # tidiness: again over a new connection, but no reason to hold up an end that is reached
+            with suppress(InterlockError):
+                await forget_units(work.hosts[name], work.fence(name), units)
+                break
 
 
 def _next_argvs(work: Work) -> tuple[str, ...]:

@@ -72,6 +72,7 @@ style: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases --exclude benchmarks/peer benchmarks
 
 rooms: $(STAMP)
 	$(BIN)/lint-imports --no-cache

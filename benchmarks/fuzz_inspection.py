@@ -24,7 +24,7 @@ from state.inspection.kernel import read_kernel
 from state.inspection.kind import kind_of, parse_json
 from state.inspection.log import LogReader
 from state.inspection.metrics import read_metrics
-from state.inspection.report import to_json
+from state.inspection.report import LogReport, to_json
 from state.inspection.server_info import read_server_info
 from state.inspection.unit import read_unit
 from tests.inspection.failure_cases import SGLANG, SGLANG_ARGS, SGLANG_READY, VLLM
@@ -85,7 +85,7 @@ def reports(data: bytes) -> str:
     return json.dumps([to_json(report) for report in read], allow_nan=False)
 
 
-def by_block(data: bytes, size: int = 4096) -> object:
+def by_block(data: bytes, size: int = 4096) -> LogReport:
     reader = LogReader()
     for at in range(0, len(data), size):
         reader.feed_block(data[at : at + size])

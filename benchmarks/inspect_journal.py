@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE.parent))
 
-from journal import FORMS, write_journal  # noqa: E402
+from benchmarks.journal import FORMS, write_journal  # noqa: E402
 
 FIXED = "accept len: 1.00"
 GOAL_RATIO, GOAL_MB = 10.0, 200

@@ -1,6 +1,6 @@
 """Remote commands as words: pure builders, one line each. What they mean is GNU coreutils' and systemd's own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from state.drop_ins import drop_in_folders
 from tasks.hosts.port import Argv
@@ -170,6 +170,12 @@ def cmdline(pid: int) -> Argv:
 
 def process_stat(pid: int) -> Argv:
     return cat(f"/proc/{pid}/stat")
+
+
+def process_stats(pids: Iterable[int]) -> Argv:
+    """One line for each process that is there, beginning with its PID (proc(5)); those that are not are no error of the
+    others."""
+    return Argv(("cat", "--", *(f"/proc/{pid}/stat" for pid in pids)))
 
 
 def process_group(pid: int) -> Argv:

@@ -8,7 +8,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_
 from state.engines.engine import HttpQuestion
 from state.errors import DeadlineExceeded, StepFailed
 from state.steps import ServiceStep, StartService, StopService
-from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat, show
+from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat, process_stats, show
 from tasks.endpoint import Endpoint
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.observe import observe_unit, unit_from
@@ -144,7 +144,7 @@ def _bound(step: ServiceStep) -> float:
 def _left(step: ServiceStep, group: str, known: frozenset[int]) -> list[Argv]:
     """Who listens, who is in the cgroup, and what each process that was known before does."""
     group = group or default_group(step.unit)  # systemd forgets an inactive unit's cgroup, the kernel may not
-    return [listeners(step.port), control_group(group), *map(process_stat, sorted(known))]
+    return [listeners(step.port), control_group(group), *([process_stats(sorted(known))] if known else [])]
 
 
 async def _leftovers(
@@ -154,7 +154,8 @@ async def _leftovers(
     are answers to `_left` that are there already."""
     answered = told or await host.run_all(_left(step, group, known), timeout_s=READ_TIMEOUT_S)
     listening, members, *stats = answered
-    gone = {pid for pid, stat in zip(sorted(known), stats, strict=True) if not stat.ok}
+    there = {line.split(" ")[0] for stat in stats for line in stat.text.splitlines()}
+    gone = {pid for pid in known if str(pid) not in there}
     holding = {pid for _, pid in listeners_of(listening.text)}
     own = known | set(pids_of(members.text))
     candidates = sorted((own | holding) - gone)

@@ -19,9 +19,10 @@ from state.traffic import Traffic, ordered
 from tests.flows.rehearsal import Rehearsal, rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
-MOST = {"stop-service": 3, "install-files": 1, "start-service": 2}
-"""Looking at the unit, at its processes, and the stop with all that proves it; the files with their read-back; looking
-at the unit and the journal's end, and the start with what came of it."""
+MOST = {"stop-service": 4, "install-files": 1, "start-service": 2}
+"""Looking at the host's boot, at the unit and at its processes, while the service still answers, and the stop with all
+that proves it; the files with their read-back; looking at the unit and the journal's end, and the start with what came
+of it."""
 
 
 @in_virtual_time

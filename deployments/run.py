@@ -196,7 +196,15 @@ def report(console: Console, ended: list[Rollout], *, as_json: bool, as_list: bo
             print_error(trouble.message, trouble.hint)
         elif rollout.concluded and rollout.requested and not as_json:
             show_end(console, rollout.concluded, rollout.requested.rollout)
+        elif rollout.concluded is None and rollout.requested:
+            _tell_unended(rollout, rollout.requested.rollout)
     return max(codes, default=0)
+
+
+def _tell_unended(rollout: Rollout, name: str) -> None:
+    """What ends a rollout failed for good: the session is over, and the next one goes on."""
+    why = [error.message for error in rollout.failures.values()]
+    print_error(f"Rollout {name} has not ended: {''.join(why[-1:])}", f"`interlock recover {name}` goes on with it")
 
 
 def print_error(sentence: str, hint: str) -> None:

@@ -4,11 +4,14 @@ python -m benchmarks [NAME] [OPTION ...]      without a name: all, one after the
 """
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Sequence
 
 from benchmarks import page
+from benchmarks.contenders import ContenderFailed
 from benchmarks.record import Row
+from state.errors import InterlockError
 
 SUITE = {
     "job": "job",
@@ -26,23 +29,35 @@ BESIDE = {"ratios": "ratios"}
 """What is run by its name alone: it keeps nothing."""
 
 
-def run(name: str, words: Sequence[str]) -> list[Row]:
-    rows: list[Row] = importlib.import_module(f"benchmarks.{(SUITE | BESIDE)[name]}").main(words)
+def run(name: str, words: Sequence[str]) -> None:
+    """Run one, print what it found, and renew the table. Raises SystemExit with a sentence where it cannot be run."""
+    try:
+        rows: list[Row] = importlib.import_module(f"benchmarks.{(SUITE | BESIDE)[name]}").main(words)
+    except (InterlockError, ContenderFailed) as error:
+        raise SystemExit(f"{name} was not measured: {error}") from error
     for row in rows:
         verdict = {True: "met", False: "NOT met", None: ""}[row.met]
         peers = "".join(f"\n    {tool}: {figure}" for tool, figure in row.peers.items())
         print(f"{row.what}\n    goal {row.goal}: {row.measured} {verdict}{peers}")
     if rows:
         page.rewrite()
-    return rows
+
+
+def run_all() -> None:
+    """Each in a process of its own: none inherits another's memory, and one that fails stops no other."""
+    failed = [name for name in SUITE if subprocess.run((sys.executable, "-m", "benchmarks", name)).returncode]
+    if failed:
+        raise SystemExit(f"not measured: {', '.join(failed)}")
 
 
 def main() -> None:
     name, words = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
-    if name and name not in SUITE | BESIDE:
+    if not name:
+        run_all()
+    elif name in SUITE | BESIDE:
+        run(name, words)
+    else:
         raise SystemExit(f"no benchmark `{name}`; there are {', '.join(SUITE | BESIDE)}")
-    for one in [name] if name else SUITE:
-        run(one, words)
 
 
 if __name__ == "__main__":

@@ -124,9 +124,9 @@ class Served:
         return self.process.wait(LIMIT_S)
 
 
-def eventually(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+def eventually(look: Callable[[], Any], wanted: Callable[[Any], bool], limit_s: float = LIMIT_S) -> Any:
     """What `look` sees, once it is as wanted; for what nothing can be awaited of."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while not wanted(seen := look()):
         assert time.monotonic() < deadline, f"still {seen!r}"
         time.sleep(0.2)

@@ -7,6 +7,8 @@ own type, or `ActionFailed`. `action` is the action's key, the same in all of th
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from pydantic import ValidationError
+
 from state.claims import Fact, Outcome, Verdict
 from state.errors import HistoryCorrupt, InterlockError
 from state.event import Event as Event
@@ -14,7 +16,7 @@ from state.event import Succeeded as Succeeded
 from state.hold import HoldAnswered as HoldAnswered
 from state.hold import HoldOpened as HoldOpened
 from state.manifest.model import HostSpec
-from state.model import Value
+from state.model import Value, misfit
 from state.plan import Plan
 from state.redaction import redact
 from state.revision import Revision
@@ -275,7 +277,8 @@ def decode(recorded: RecordedEvent) -> Event:
         )
     try:
         return cls.model_validate(dict(recorded.data))
-    except ValueError as error:
+    except ValidationError as error:
+        name = f"{recorded.type}/{recorded.schema_version}"
         raise HistoryCorrupt(
-            recorded.stream, recorded.version, f"its data do not fit `{recorded.type}`: {error}"
+            recorded.stream, recorded.version, f"its data do not fit `{name}`: {misfit(error)}"
         ) from error

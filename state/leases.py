@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from pydantic import ValidationError
+
 from state.errors import HistoryCorrupt, LeaseHeld
 from state.events import Event
-from state.model import Value
+from state.model import Value, misfit
 from state.revision import Revision
 from state.store.port import NewEvent, RecordedEvent
 
@@ -124,5 +126,7 @@ def decode(recorded: RecordedEvent) -> Event:
         raise HistoryCorrupt(recorded.stream, recorded.version, f"its type `{name}` does not belong into this stream")
     try:
         return cls.model_validate(dict(recorded.data))
-    except ValueError as error:
-        raise HistoryCorrupt(recorded.stream, recorded.version, f"its data do not fit `{name}`: {error}") from error
+    except ValidationError as error:
+        raise HistoryCorrupt(
+            recorded.stream, recorded.version, f"its data do not fit `{name}`: {misfit(error)}"
+        ) from error

@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
+from state.redaction import redact
 from state.store.sqlite_thread import SqliteThread
 from state.store.tables import REVISIONS, VERSION_TABLE
 
@@ -44,8 +45,8 @@ def store_url(url: str) -> URL:
     """`url` with the async driver that the store uses; raises UsageInvalid for another database, or none."""
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        raise UsageInvalid(f"`{url}` is no database URL", hint=_EXAMPLES) from error
+    except (ArgumentError, ValueError) as error:  # ValueError: a port that is no number
+        raise UsageInvalid(f"`{redact(url)}` is no database URL", hint=_EXAMPLES) from error
     driver = _DRIVERS.get(parsed.get_backend_name())
     if driver is None:
         raise UsageInvalid(f"interlock cannot keep its history in {parsed.get_backend_name()}", hint=_EXAMPLES)

@@ -9,10 +9,11 @@ from typing import Any
 
 from state.canonical import canonical_json
 from state.errors import EvidenceCorrupt, NotFound, Refused, UsageInvalid, VersionConflict
-from state.store.chain import utc_text
+from state.store.chain import check_name, utc_text
 from state.store.port import EventArchive, EventStore, EvidenceRef, EvidenceStore, RecordedEvent
 
 FORMAT = 1
+_WHOLE = "nothing was imported; give the lines of one export, whole and unchanged"
 _EVENT = {
     "stream": str,
     "version": int,
@@ -50,7 +51,7 @@ async def import_lines(archive: EventArchive, lines: Iterable[str], evidence: Ev
     read = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     events = [_event(fields) for fields in read if "evidence" not in fields]
     if not events:
-        raise UsageInvalid("There is no event in these lines", hint="give the output of `interlock history export`")
+        raise UsageInvalid("There is no event in these lines", hint=_WHOLE)
     if evidence is not None:
         for fields in read:
             if "evidence" in fields:
@@ -85,24 +86,37 @@ def _line(fields: Mapping[str, Any]) -> str:
 
 
 def _read_line(number: int, line: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except ValueError as error:
-        raise UsageInvalid(f"Line {number} is no JSON: {error}") from error
-    if not isinstance(fields, dict) or fields.pop("interlock", None) != FORMAT:
-        raise UsageInvalid(f"Line {number} is no line of an export in format {FORMAT}")
+    fields = _parsed(number, line)
+    if not isinstance(fields, dict) or type(form := fields.pop("interlock", None)) is not int or form != FORMAT:
+        raise UsageInvalid(f"Line {number} is no line of an export in format {FORMAT}", hint=_WHOLE)
     shape = _EVIDENCE if "evidence" in fields else {**_EVENT, "recorded_at": str}
     if {name: type(value) for name, value in fields.items()} != shape:
-        raise UsageInvalid(f"Line {number} lacks a field, has one too many, or one of another type")
+        raise UsageInvalid(f"Line {number} lacks a field, has one too many, or one of another type", hint=_WHOLE)
+    try:
+        canonical_json(fields)
+        for name in ("stream", "type") if shape is not _EVIDENCE else ():
+            check_name(fields[name])
+    except ValueError as error:
+        raise UsageInvalid(f"Line {number} cannot be kept faithfully: {error}", hint=_WHOLE) from error
     return fields
+
+
+def _parsed(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except RecursionError as error:
+        raise UsageInvalid(f"Line {number} is nested too deeply", hint=_WHOLE) from error
+    except ValueError as error:
+        said = str(error).partition(";")[0]
+        raise UsageInvalid(f"Line {number} is no JSON: {said}", hint=_WHOLE) from error
 
 
 def _event(fields: Mapping[str, Any]) -> RecordedEvent:
     try:
         moment = datetime.fromisoformat(fields["recorded_at"])
         utc_text(moment)
-    except ValueError as error:
-        raise UsageInvalid(f"Event {fields['version']} has no time: {error}") from error
+    except (ValueError, OverflowError) as error:
+        raise UsageInvalid(f"Event {fields['version']} has no time: {error}", hint=_WHOLE) from error
     return RecordedEvent(position=0, **{**fields, "recorded_at": moment})
 
 

@@ -27,9 +27,7 @@ def lifetime_s(text: str) -> float:
     return seconds
 
 
-async def make(
-    console: Console, name: str, scopes: Iterable[str], lifetime: timedelta | None, *, as_json: bool
-) -> int:
+async def make(console: Console, name: str, scopes: Iterable[str], lifetime: timedelta | None, *, as_json: bool) -> int:
     """The token's text goes to standard output, alone on its line, so that it can be put away by a redirection."""
     now = utc_now()
     async with wired(Settings()) as (_, stores):

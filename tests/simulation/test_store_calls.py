@@ -9,7 +9,7 @@ from tests.simulation.faults import LONG_S, Fault
 from tests.simulation.simulate import run, told
 
 EVERY = os.environ.get("INTERLOCK_EVERY_MOMENT") == "1"
-STRIDE = 1 if EVERY else 12
+STRIDE = 2 if EVERY else 12
 LEAST_CALLS = 80
 
 KINDS = [
@@ -37,7 +37,7 @@ def test_no_call_on_the_store_is_one_too_many_to_fail(kind: str, amount: float, 
 @pytest.mark.parametrize("second", [1, 4, 9, 16, 25, 36, 49])
 def test_whoever_dies_while_facts_are_spooled_or_flushed_leaves_them_to_the_next(second: int) -> None:
     """The store goes away at one call and is back after a while; then the orchestrator dies some calls later."""
-    stride, broken = (4 if EVERY else 36), []
+    stride, broken = (8 if EVERY else 36), []
     for first in range(34 + second % stride, 110, stride):
         for kind in ("killed-before-call", "killed-after-call", "killed-within-line"):
             at = first + second if kind != "killed-within-line" else 14 + second

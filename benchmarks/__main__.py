@@ -22,6 +22,8 @@ SUITE = {
     "many-hosts": "many_hosts",
     "inspection": "inspection",
     "store": "store",
+    "replays": "replays",
+    "large-store": "large_store",
 }
 """Name -> module with `main(words)`, which keeps its result and returns its rows."""
 

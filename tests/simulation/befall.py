@@ -56,6 +56,7 @@ class Befall:
                 await serving.reboot()
             case "gpu-host-rebooted":
                 self._disturb()
+                self._world.gpus_booted_at = self._world.disturbed_at
                 await hypervisor.reboot()
             case "stuck-processes":
                 self._disturb()

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ from state.store.port import RecordedEvent
 from tasks.argv import FENCE, place, revert_script
 from tests.simulation.faults import Fault, mild
 from tests.simulation.small_engine import API_KEY
-from tests.simulation.world import SERVICE, HostState
+from tests.simulation.world import EPOCH, SERVICE, HostState
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -186,9 +188,12 @@ async def _leases(world: "World", rollout: Rollout) -> list[str]:
 
 
 async def _host(world: "World", before: HostState, rollouts: Sequence[Rollout]) -> list[str]:
-    """The host is what the history says: new after a promotion, as it was after anything else."""
+    """The host is what the history says: new after a promotion, as it was after anything else. A map of drivers does
+    not outlive a boot (decision 10), so that one after the last proof takes it away."""
     promoted = [r for r in rollouts if r.concluded and r.concluded.outcome == "promoted"]
     expected = after(promoted[0], before) if promoted else before
+    if world.gpus_booted_at >= await _last_look(world):
+        expected = replace(expected, drivers=before.drivers)
     found, state = [], world.state()
     if (state.unit_file, state.drivers) != (expected.unit_file, expected.drivers):
         what = "file" if state.unit_file != expected.unit_file else "drivers"
@@ -212,10 +217,13 @@ async def _proof_stands(world: "World", rollouts: Sequence[Rollout]) -> bool:
         return False
     if any(r.baseline is not None and not r.baseline.good for r in rollouts):
         return False
-    looked = [
-        e.recorded_at for e in await world.store.read_all(0, 10_000) if str(e.data.get("action")).startswith("verify:")
-    ]
-    return world.disturbed_at < (looked[-1] if looked else world.disturbed_at)
+    return world.disturbed_at < await _last_look(world)
+
+
+async def _last_look(world: "World") -> datetime:
+    """When a proof was last looked for; the beginning, if never."""
+    looked = (e for e in await world.store.read_all(0, 10_000) if str(e.data.get("action")).startswith("verify:"))
+    return max((event.recorded_at for event in looked), default=EPOCH)
 
 
 def _leftovers(world: "World") -> list[str]:

@@ -72,6 +72,11 @@ MENDED = [
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
         id="a stranded rollout's lease is not given back by an orchestrator that was away",
     ),
+    pytest.param(
+        13,
+        ["gpu-host-rebooted@88"],
+        id="a boot of the GPU host in the midst of the proof takes the map of drivers away",
+    ),
 ]
 
 

@@ -113,6 +113,8 @@ class World:
     store_away: bool = False
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
+    gpus_booted_at: datetime = EPOCH
+    """When the GPU host last came up anew, each function on its own driver again."""
     action: str = ""
     _histories: dict[str, tuple[list[Event], Rollout]] = field(default_factory=dict)
     litter: set[str] = field(default_factory=set)

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tasks.practice.files import Files
+from tasks.practice.unit_values import boolean, one_of, signal_number, span, timeout
 from tasks.practice.unitfile import (
     INFINITY,
     UnitText,
     expand_specifiers,
-    parse_boolean,
-    parse_span,
     read_unit_text,
     split_words,
 )
@@ -194,14 +193,14 @@ def _service(
     def last(key: str, default: str = "", section: str = "Service") -> str:
         return expand_specifiers(text.last(section, key, default), name, hostname=hostname)
 
-    kind = _one_of(last("Type"), TYPES, "simple")
+    kind = one_of(last("Type"), TYPES, "simple")
     execs = {
         key: tuple(_execs(text.all("Service", key), name, hostname))
         for key in ("ExecStart", "ExecStartPre", "ExecStop")
     }
     refused = not (execs["ExecStart"] or execs["ExecStop"]) or (kind != "oneshot" and len(execs["ExecStart"]) != 1)
     start_default = INFINITY if kind == "oneshot" else DEFAULT_TIMEOUT_US
-    both = _span(last("TimeoutSec"), -1)
+    both = span(last("TimeoutSec"), -1)
     burst = _either(text, ("Unit", "StartLimitBurst"), ("Service", "StartLimitBurst"))
     return ServiceUnit(
         name=name,
@@ -216,17 +215,17 @@ def _service(
         exec_stop=execs["ExecStop"],
         environment=tuple(_environment(text, name, hostname)),
         environment_files=tuple(_environment_files(text, name, hostname)),
-        kill_mode=_one_of(last("KillMode"), KILL_MODES, "control-group"),
-        kill_signal=_signal(last("KillSignal", "SIGTERM")),
-        send_sigkill=_boolean(last("SendSIGKILL"), True),
-        timeout_start_us=_timeout(last("TimeoutStartSec"), both if both >= 0 else start_default),
-        timeout_stop_us=_timeout(last("TimeoutStopSec"), both if both >= 0 else DEFAULT_TIMEOUT_US),
-        runtime_max_us=_timeout(last("RuntimeMaxSec"), INFINITY),
-        restart=_one_of(last("Restart"), RESTARTS, "no"),
-        restart_us=_span(last("RestartSec"), 100_000),
-        start_limit_interval_us=_span(_either(text, *_INTERVALS), 10_000_000),
+        kill_mode=one_of(last("KillMode"), KILL_MODES, "control-group"),
+        kill_signal=signal_number(last("KillSignal", "SIGTERM")),
+        send_sigkill=boolean(last("SendSIGKILL"), True),
+        timeout_start_us=timeout(last("TimeoutStartSec"), both if both >= 0 else start_default),
+        timeout_stop_us=timeout(last("TimeoutStopSec"), both if both >= 0 else DEFAULT_TIMEOUT_US),
+        runtime_max_us=timeout(last("RuntimeMaxSec"), INFINITY),
+        restart=one_of(last("Restart"), RESTARTS, "no"),
+        restart_us=span(last("RestartSec"), 100_000),
+        start_limit_interval_us=span(_either(text, *_INTERVALS), 10_000_000),
         start_limit_burst=int(burst) if burst.isdigit() else 5,
-        remain_after_exit=_boolean(last("RemainAfterExit"), False),
+        remain_after_exit=boolean(last("RemainAfterExit"), False),
         success_exit=frozenset(
             int(w) for v in text.all("Service", "SuccessExitStatus") for w in v.split() if w.isdigit()
         ),
@@ -235,7 +234,7 @@ def _service(
         working_directory=last("WorkingDirectory"),
         identifier=last("SyslogIdentifier"),
         asked_slice=asked if (asked := last("Slice")).endswith(".slice") else "",
-        collect=_one_of(last("CollectMode", section="Unit"), ("inactive", "inactive-or-failed"), "inactive"),
+        collect=one_of(last("CollectMode", section="Unit"), ("inactive", "inactive-or-failed"), "inactive"),
         texts={key: last(key) for key in ("MemoryMax", "LimitNOFILE", "LimitMEMLOCK", "TasksMax") if last(key)},
     )
 
@@ -268,40 +267,6 @@ def _environment(text: UnitText, name: str, hostname: str) -> Iterator[tuple[str
 def _environment_files(text: UnitText, name: str, hostname: str) -> Iterator[tuple[str, bool]]:
     for value in text.all("Service", "EnvironmentFile"):
         yield expand_specifiers(value.removeprefix("-"), name, hostname=hostname), value.startswith("-")
-
-
-def _one_of(value: str, allowed: Sequence[str], default: str) -> str:
-    return value if value in allowed else default
-
-
-def _boolean(value: str, default: bool) -> bool:
-    try:
-        return parse_boolean(value)
-    except ValueError:
-        return default
-
-
-def _span(value: str, default: int) -> int:
-    try:
-        return parse_span(value)
-    except ValueError:
-        return default
-
-
-def _timeout(value: str, default: int) -> int:
-    """A timeout, where 0 means none."""
-    return _span(value, default) or INFINITY
-
-
-def is_signal(text: str) -> bool:
-    """Whether systemd takes a word for a signal: a number, or a name with or without SIG."""
-    return text.isdigit() or f"SIG{text.removeprefix('SIG')}" in signal.Signals.__members__
-
-
-def _signal(text: str) -> int:
-    if not is_signal(text):
-        return signal.SIGTERM
-    return int(text) if text.isdigit() else signal.Signals[f"SIG{text.removeprefix('SIG')}"]
 
 
 def _either(text: UnitText, *places: tuple[str, str]) -> str:

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from tasks.practice.unit_values import is_signal
 from tasks.practice.unitfile import UnitText, parse_boolean, parse_span, read_unit_text, split_words
-from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec, find_drop_ins, is_signal
+from tasks.practice.units import KILL_MODES, RESTARTS, TYPES, Exec, find_drop_ins
 
 if TYPE_CHECKING:
     from tasks.practice.host import PracticeMachine

@@ -8,9 +8,10 @@ from core_samples import GPUS, OLD, PATH, PORT, UNIT, observation, revision, uni
 from state.observation import Observation
 from state.plan import steps_between
 from state.steps import NATIVE, ArmTimer, DriverMove, FileState
-from tasks.argv import blob
+from tasks.argv import blob, revert_unit
 from tasks.script import Line, may, must
 from tasks.timer import placing, rebinding, restoring, writes
+from tasks.timer_units import removed
 
 DEVICE = f"/sys/bus/pci/devices/{GPUS[0]}"
 
@@ -24,13 +25,14 @@ def programs(lines: list[Line]) -> list[str]:
     return [line.words[1] if line.words[0] == "systemctl" else line.words[0] for line in lines]
 
 
-def test_the_fence_is_taken_first_and_the_service_comes_last() -> None:
+def test_the_fence_is_taken_first_and_only_the_timers_own_files_go_after_the_service_is_up() -> None:
     lines = restoring(timer())
     assert [line.mode for line in lines[:2]] == ["must", "must"]
     assert "/var/lib/interlock/fence" in lines[1].words
     assert {line.mode for line in lines[2:]} == {"may"}
     assert lines[2].words == ("systemctl", "stop", "--", UNIT)
-    assert lines[-1].words == ("systemctl", "start", "--", UNIT)
+    up = [line.words for line in lines].index(("systemctl", "start", "--", UNIT))
+    assert lines[up + 1 :] == [may("systemctl", "stop", "--", f"{revert_unit('qwen')}.timer"), *removed("qwen")]
     assert programs(lines).index("daemon-reload") < programs(lines).index("start")
 
 

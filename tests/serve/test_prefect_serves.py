@@ -3,17 +3,21 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tasks.practice.scene import UNIT
 from tests.cli.practice import Stage, stage
 from tests.serve.home import PREFECT_CAME_UP, SERVICE, Served, eventually, file, served
 
 pytestmark = [pytest.mark.serve, pytest.mark.prefect]
 
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "EAGLE3"}}
+STRANDED = Path(__file__).parents[2] / "deployments/automations/stranded.yaml"
 SLOW = {"stage_seconds": {"weights": 1.5}}
 
 
@@ -140,6 +144,60 @@ def test_a_question_is_answered_alike_in_every_way(server: Served, practice: Sta
 def choices(form: dict[str, Any]) -> list[str]:
     found: list[str] = form["parameter_openapi_schema"]["properties"]["rollout"].get("enum", [])
     return found
+
+
+def test_the_automation_on_file_pauses_the_deployment_whose_rollout_is_stranded(
+    server: Served, practice: Stage
+) -> None:
+    made = server.prefect("POST", "/automations/", yaml.safe_load(STRANDED.read_text(encoding="utf-8")))
+    try:
+        with starts_refused(practice):
+            run = server.run_deployment("rollout", target=f"{SERVICE}/night-vm", reason="nothing starts")
+            ended = server.flow_run_ended(run)
+        assert (ended["state"]["type"], ended["state"]["name"]) == ("FAILED", "stranded"), ended["state"]
+        eventually(lambda: paused(server), lambda found: found == ["rollout"])
+        assert eventually(lambda: actions(server, made["id"]), bool) == ["prefect.automation.action.executed"]
+        rollout = server.api("GET", f"/rollouts?service={SERVICE}&limit=1").json()["rollouts"][0]["rollout"]
+        mended = server.flow_run_ended(server.run_deployment("recover", rollout=rollout))
+        assert mended["state"]["name"] == "rolled-back", mended["state"]
+        assert practice.facts().active == "active"
+        later = file(practice, "later")
+        eventually(lambda: targets(server), lambda found: f"{SERVICE}/later" in found)
+        assert paused(server) == ["rollout"], "what is registered anew stays paused until somebody resumes it"
+        later.unlink()
+    finally:
+        server.prefect("DELETE", f"/automations/{made['id']}")
+        server.prefect("POST", f"/deployments/{deployments(server)['rollout']['id']}/resume_deployment")
+
+
+def targets(server: Served) -> list[str]:
+    found: list[str] = deployments(server)["rollout"]["parameter_openapi_schema"]["properties"]["target"]["enum"]
+    return found
+
+
+@contextmanager
+def starts_refused(practice: Stage) -> Iterator[None]:
+    """Neither revision comes up meanwhile: systemd on the serving host starts nothing."""
+    is_broken, start = True, ("systemctl", "start", "--", UNIT)
+    practice.scene.serving.faults.fail(lambda argv: is_broken and tuple(argv) == start, times=None)
+    try:
+        yield
+    finally:
+        is_broken = False
+
+
+def paused(server: Served) -> list[str]:
+    return [name for name, found in deployments(server).items() if found["paused"]]
+
+
+def actions(server: Served, automation: str) -> list[str]:
+    """What Prefect says that it did for the automation."""
+    wanted = {
+        "resource": {"id": [f"prefect.automation.{automation}"]},
+        "event": {"prefix": ["prefect.automation.action."]},
+    }
+    found = [e["event"] for e in server.prefect("POST", "/events/filter", {"filter": wanted})["events"]]
+    return [event for event in found if not event.endswith(".triggered")]
 
 
 def test_a_schedule_in_a_manifest_starts_a_rollout(server: Served, practice: Stage) -> None:

@@ -31,28 +31,36 @@ async def recover(console: Console, rollout: str, *, as_json: bool, take_over: b
     async with watching(console, as_json) as ports:
         if rollout:
             going = resume if take_over else go_on_with
-            ended, code = [await _gone_on(ports, await full_id(ports, rollout), going)], 0
+            ended, code, left = [await _gone_on(ports, await full_id(ports, rollout), going)], 0, 0
         else:
-            ended, code = await _every(ports)
+            ended, code, left = await _every(ports)
     if not (ended or code or as_json):
-        console.print("nothing to recover: every rollout has ended, or is being driven")
+        console.print(_NOTHING_ELSE if left else "nothing to recover: every rollout has ended")
     return max(code, report(console, ended, as_json=as_json, as_list=not rollout))
 
 
-async def _every(ports: Ports) -> tuple[list[Rollout], int]:
+_NOTHING_ELSE = (
+    "nothing else to recover; if an orchestrator above is gone, `interlock recover --take-over ROLLOUT` does not wait "
+    "for its lease"
+)
+
+
+async def _every(ports: Ports) -> tuple[list[Rollout], int, int]:
+    """Those that were gone on with, the highest exit code, and how many were left to their orchestrators."""
     ended: list[Rollout] = []
-    code = 0
+    code = left = 0
     for name in await unfinished_rollouts(ports):
         try:
             ended.append(await _gone_on(ports, name))
         except LeaseHeld as held:
+            left += 1
             print(f"left alone: {held}", file=sys.stderr)
         except InterlockError as error:
             print_error(str(error), error.hint)
             code = max(code, error.exit_code)
         if ended and ended[-1].cancelled:
             break
-    return ended, code
+    return ended, code, left
 
 
 async def _gone_on(ports: Ports, name: str, going: Going = go_on_with) -> Rollout:

@@ -45,5 +45,5 @@ def _where(rollout: Rollout) -> str:
 def _untouched(name: str, error: StoreUnavailable) -> Refused:
     return Refused(
         f"Rollout {name} broke off before it changed anything. {error}",
-        hint=f"nothing was touched; {error.hint}; then `interlock recover {name}` goes on with it",
+        hint=f"nothing was touched; {error.hint}; then `interlock recover --take-over {name}` goes on with it at once",
     )

@@ -49,6 +49,10 @@ class CataloguedService:
     description: str = ""
 
 
+REVISION_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""What a revision on file may be called."""
+
+
 class Catalogue(Protocol):
     """Manifests on file, each a named revision of a service."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
+from deployments.api.ports import REVISION_NAME
 from state.manifest.words import Name
 
 MANIFEST = """\
@@ -23,7 +24,7 @@ engine:
 _ROLLOUT_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
 _SERVICE = r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
-_FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
+_FILE = rf"^{REVISION_NAME}$"
 BIGGEST = 2**63 - 1
 
 RolloutPath = Annotated[str, Path(pattern=_ROLLOUT_ID, description="A rollout's whole id.", examples=["4f1c9be27a03"])]

@@ -5,14 +5,15 @@ is what it says itself. A schedule names revisions beside it, in the same folder
 """
 
 import asyncio
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from deployments.api.ports import CataloguedService
+from deployments.api.ports import REVISION_NAME, CataloguedService
 from deployments.manifest_file import read_manifest
-from state.errors import InterlockError, ManifestInvalid, NotFound
+from state.errors import InterlockError, ManifestInvalid, NotFound, UsageInvalid
 from state.manifest.model import Manifest
 from state.manifest.yaml_text import read_yaml
 
@@ -93,17 +94,18 @@ class FolderCatalogue:
 
 
 def read_folder(folder: Path) -> Contents:
-    filed: dict[tuple[str, str], Filed] = {}
+    """Read all of it. Of two files for one revision neither is offered: nobody can say which is meant."""
+    read: dict[tuple[str, str], list[Filed]] = {}
     mistakes: list[InterlockError] = []
     for path in _files(folder):
         try:
-            found = Filed(path, path.stem, read_manifest(path))
+            found = _filed(path)
         except InterlockError as error:
             mistakes.append(error)
             continue
-        first = filed.setdefault((found.service, found.revision), found)
-        if first is not found:
-            mistakes.append(_again(found, first))
+        read.setdefault((found.service, found.revision), []).append(found)
+    filed = {name: found[0] for name, found in read.items() if len(found) == 1}
+    mistakes += [_one_of_many(one, found) for found in read.values() if len(found) > 1 for one in found]
     switches: dict[tuple[str, str, str, str], Switch] = {}
     for found in filed.values():
         for index, spec in enumerate(found.manifest.schedule):
@@ -115,13 +117,26 @@ def read_folder(folder: Path) -> Contents:
     return Contents(tuple(filed.values()), tuple(switches.values()), tuple(mistakes))
 
 
+def _filed(path: Path) -> Filed:
+    """Raises UsageInvalid for what is no file (a pipe would be waited for), or whose name nobody could ask for."""
+    if not path.is_file():
+        raise UsageInvalid(f"{path} is no regular file", hint="take it out of the folder, or put a manifest there")
+    if not re.fullmatch(REVISION_NAME, path.stem):
+        raise UsageInvalid(
+            f"{path}: `{path.stem}` names no revision: letters of ASCII, digits, `.`, `_` and `-`, at most 128",
+            hint="give the file another name",
+        )
+    return Filed(path, path.stem, read_manifest(path))
+
+
 def _files(folder: Path) -> Iterator[Path]:
     found = (*folder.glob("*.yaml"), *folder.glob("*/*.yaml"))
     yield from sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(folder).parts))
 
 
-def _again(found: Filed, first: Filed) -> ManifestInvalid:
-    sentence = f"`{found.target}` is in {first.path} already; give the file another name"
+def _one_of_many(found: Filed, alike: Sequence[Filed]) -> ManifestInvalid:
+    others = ", ".join(str(other.path) for other in alike if other is not found)
+    sentence = f"`{found.target}` is in {others} too, so that neither is offered; give one another name"
     return ManifestInvalid(str(found.path), [f"{found.path}:1: service: {sentence}"])
 
 

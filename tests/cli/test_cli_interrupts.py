@@ -26,7 +26,7 @@ def test_before_the_stop_an_interruption_is_a_clean_end(practice: Stage) -> None
     assert ran.err == "interrupted: going to a safe end first\n"
     after = practice.facts()
     assert (after.unit_file, after.main_pid, after.drivers) == (before.unit_file, before.main_pid, before.drivers)
-    assert practice.interlock("recover").out == "nothing to recover: every rollout has ended, or is being driven\n"
+    assert practice.interlock("recover").out == "nothing to recover: every rollout has ended\n"
 
 
 def test_after_the_stop_a_lost_terminal_puts_the_old_state_back(practice: Stage) -> None:

@@ -1,6 +1,7 @@
 """Manifests on file: which revision a file is, and that a mistake takes only its own file away."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,35 @@ def test_a_revision_is_named_by_its_file_and_a_service_by_its_manifest(tmp_path:
     assert read_folder(tmp_path / "absent").targets == ()
 
 
-def test_of_two_files_for_one_revision_the_second_is_told(tmp_path: Path) -> None:
+def test_of_two_files_for_one_revision_neither_is_offered(tmp_path: Path) -> None:
+    first, second = put(tmp_path, "a/day.yaml"), put(tmp_path, "day.yaml", more="# another text\n")
+    put(tmp_path, "a/night.yaml")
+    contents = read_folder(tmp_path)
+    assert contents.targets == ("a/night",)
+    assert [str(m).splitlines()[1] for m in contents.mistakes] == [
+        f"{one}:1: service: `a/day` is in {other} too, so that neither is offered; give one another name"
+        for one, other in ((first, second), (second, first))
+    ]
+
+
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
     put(tmp_path, "a/day.yaml")
-    second = put(tmp_path, "b/day.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
     contents = read_folder(tmp_path)
     assert contents.targets == ("a/day",)
-    assert [str(m).splitlines()[1] for m in contents.mistakes] == [
-        f"{second}:1: service: `a/day` is in {tmp_path}/a/day.yaml already; give the file another name"
+    assert [str(m) for m in contents.mistakes] == [
+        f"{tmp_path}/folder.yaml is no regular file",
+        f"{tmp_path}/pipe.yaml is no regular file",
     ]
+
+
+@pytest.mark.parametrize("name", ["sp ace", "é", "-first", "a" * 129])
+def test_a_name_that_nobody_could_ask_for_is_no_revision(tmp_path: Path, name: str) -> None:
+    put(tmp_path, f"{name}.yaml")
+    contents = read_folder(tmp_path)
+    assert contents.targets == ()
+    assert [f"`{name}` names no revision" in str(m) for m in contents.mistakes] == [True]
 
 
 @pytest.mark.parametrize(

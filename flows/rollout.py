@@ -77,7 +77,7 @@ async def shown(history: History, requested: RolloutRequested) -> None:
             )  # Prefect's own would tear the loop down, not turn the rollout back
         try:
             await shown_as_done(history)
-            return _state(await heeding(history, go_on(history, prefect_skin)))
+            return state_of(await heeding(history, go_on(history, prefect_skin)))
         finally:
             over.set()
 
@@ -98,17 +98,18 @@ async def _driven(request: Callable[[Ports], Awaitable[RolloutRequested]]) -> St
     try:
         async with wired(Settings()) as (ports, _):
             history = await requested_history(ports, await request(ports))
-            return _state(await heeding(history, go_on(history, prefect_skin)))
+            return state_of(await heeding(history, go_on(history, prefect_skin)))
     except InterlockError as error:
         return Failed(name=error.code, message=str(error), data="")
 
 
-def _state(ended: Rollout) -> State[str]:
-    """Completed, Failed or Cancelled, with the sentence of the rollout's end: a state, so no traceback is shown."""
+def state_of(ended: Rollout) -> State[str]:
+    """Completed, Failed or Cancelled, with the sentence of the rollout's end; its data is the rollout's id. A state, so
+    that no traceback is shown for it."""
     concluded, requested = ended.concluded, ended.requested
     name = requested.rollout if requested else ""
     if concluded is None:
-        return Failed(message="it has not ended", data=name)
+        return Failed(message="it has not ended; `recover` goes on with it", data=name)
     if ended.cancelled:
         return Cancelled(message=f"{concluded.outcome}: {concluded.summary}", data=name)
     made = Failed if concluded.exit_code else Completed

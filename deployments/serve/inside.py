@@ -10,13 +10,13 @@ from prefect import flow, tags
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
-from prefect.states import Cancelled, Completed, Failed
 
 from deployments.serve.artifacts import TAG, Shown
 from deployments.serve.notes import Notebook
 from flows.history import History
 from flows.prefect_skin import prefect_skin, shown_as_done
 from flows.retrying import retrying
+from flows.rollout import state_of
 from flows.session import go_on, unfinished
 from state.rollout import Rollout
 
@@ -94,19 +94,6 @@ async def _driven(history: History) -> Rollout:
         if task is not None:
             task.uncancel()
         return history.rollout
-
-
-def state_of(ended: Rollout) -> State[str]:
-    """Completed, Failed or Cancelled, with the sentence of the rollout's end; its data is the rollout's id. A state, so
-    that no traceback is shown for it."""
-    concluded, requested = ended.concluded, ended.requested
-    name = requested.rollout if requested else ""
-    if concluded is None:
-        return Failed(message="it has not ended; `recover` goes on with it", data=name)
-    if ended.cancelled:
-        return Cancelled(message=f"{concluded.outcome}: {concluded.summary}", data=name)
-    made = Failed if concluded.exit_code else Completed
-    return made(name=concluded.outcome, message=concluded.summary, data=name)
 
 
 def evidence_url(api_url: str) -> str:

@@ -18,7 +18,7 @@ from prefect.states import Completed, Failed
 
 from deployments.serve.artifacts import plan_page
 from deployments.serve.catalogue import FolderCatalogue
-from deployments.serve.inside import Inside, evidence_url, state_of
+from deployments.serve.inside import Inside, evidence_url
 from deployments.serve.notes import Notebook
 from flows import requests
 from flows.history import History, full_id
@@ -26,6 +26,7 @@ from flows.hold import answer_hold
 from flows.perform import kept_out_of, look
 from flows.ports import Ports, on_stderr, opened
 from flows.recovery import unfinished_rollouts
+from flows.rollout import state_of
 from flows.session import refuse_driven, requested_history, resumed_history
 from flows.settings import Settings
 from flows.wiring import wired

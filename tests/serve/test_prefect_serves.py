@@ -161,6 +161,8 @@ def test_the_automation_on_file_pauses_the_deployment_whose_rollout_is_stranded(
         mended = server.flow_run_ended(server.run_deployment("recover", rollout=rollout))
         assert mended["state"]["name"] == "rolled-back", mended["state"]
         assert practice.facts().active == "active"
+        by_hand = server.flow_run_ended(server.run_deployment("rollout", target=f"{SERVICE}/day", dry_run=True))
+        assert by_hand["state"]["name"] == "planned", "what is paused are schedules"
         later = file(practice, "later")
         eventually(lambda: targets(server), lambda found: f"{SERVICE}/later" in found)
         assert paused(server) == ["rollout"], "what is registered anew stays paused until somebody resumes it"

@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,13 +199,17 @@ async def scene(
     started: bool = True,
     port: int | None = None,
     engine: EngineName = "sglang",
+    since: datetime | None = None,
 ) -> AsyncIterator[Scene]:
     """Two practice hosts, the service running without speculation. With `root` the engine is a real child process and
-    the hosts' files lie below it; without, everything is in memory and obeys the event loop's time."""
+    the hosts' files lie below it; without, everything is in memory and obeys the event loop's time. Their clocks say
+    `since` at first, by default what it is."""
     port = port or (free_port() if root else 30_000)
     async with AsyncExitStack() as stack:
-        serving = PracticeMachine("llm-two", root=_below(root, "serving"), factory=None if root else memory_engine)
-        hypervisor = PracticeMachine("pve-one", root=_below(root, "hypervisor"), functions=_gpus())
+        serving = PracticeMachine(
+            "llm-two", root=_below(root, "serving"), factory=None if root else memory_engine, started=since
+        )
+        hypervisor = PracticeMachine("pve-one", root=_below(root, "hypervisor"), functions=_gpus(), started=since)
         stack.push_async_callback(serving.aclose)
         stack.push_async_callback(hypervisor.aclose)
         made = Scene(serving, hypervisor, port, _direct_specs(), engine=engine)

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -156,8 +157,9 @@ class Rehearsal:
 
 @asynccontextmanager
 async def rehearsal(**given: Any) -> AsyncIterator[Rehearsal]:
-    """A scene in memory whose service has come up, with its store."""
-    async with scene(None, over_ssh=False, **given) as made:
+    """A scene in memory whose service has come up, with its store. It is always the same moment, so that what depends
+    on the time (the stand-in's noise) is the same in each run."""
+    async with scene(None, over_ssh=False, since=datetime(2026, 11, 30, 3, tzinfo=UTC), **given) as made:
         await asyncio.sleep(5)
         yield Rehearsal(made, MortalStore(made.serving.clock.now))
 

@@ -155,8 +155,8 @@ async def _record_proven(work: Work) -> None:
 async def _forget(work: Work) -> None:
     """Let systemd forget the transient units of this rollout: their results are in the history."""
     keys = [key for key in work.rollout.attempts if key.startswith(("do:", "undo:"))]
-    times = range(work.rollout.revivals + 1)
-    units = [work.unit(key, again) for key in keys for again in (times if key.startswith("undo:") else (0,))]
+    times = ("", *work.rollout.revivals)
+    units = [work.unit(key, again) for key in keys for again in (times if key.startswith("undo:") else ("",))]
     for name in sorted({step.host for _, step in begun_steps(work.rollout)}):
         for _ in range(2):  # tidiness: again over a new connection, but no reason to hold up an end that is reached
             with suppress(InterlockError):

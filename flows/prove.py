@@ -83,13 +83,19 @@ def _held_by_log(work: Work, target: Target, started: Started, lines: Sequence[b
 
 
 async def verify(work: Work) -> Event:
-    """Traffic and reading; what cannot be read is left out, and judged as unknown. Samples add up over the rounds."""
+    """Traffic and reading; what cannot be read is left out, and judged as unknown. Samples add up over the rounds.
+
+    Raises HostReverted where a host's own timer restored the old side meanwhile: what was read may be of a service that
+    it has stopped since.
+    """
     started = await _started(work)
     target = target_of(work.plan, work.action.side)
     begun = work.ports.clock()
     side, round_ = work.action.side, work.action.round
     order = ordered(claims_of(work.plan, side), work.plan.traffic, salt_of(work), round_, _spent(work))
     items = await gather(work.host, work.gpu_host, engine_for(target.engine), target, started, order, work.ports.clock)
+    if side == "old" and (host := await _reverted_host(work)):
+        raise HostReverted(host)
     earlier = work.rollout.gathered.get(f"{side}:{round_ - 1}", {})
     return EvidenceGathered(
         action=work.action.key,

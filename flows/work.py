@@ -52,10 +52,10 @@ class Work:
         return self.hosts[self.revision.gpu_host] if self.revision.gpu_host else None
 
     def fence(self, host: str) -> Fence:
-        again = self.rollout.revivals if self.action.direction == "undo" else 0
+        again = self.rollout.revivals[-1] if self.rollout.revivals and self.action.direction == "undo" else ""
         return Fence(self.requested.rollout, self.rollout.fencing[host], again)
 
-    def unit(self, key: str, again: int = 0) -> str:
+    def unit(self, key: str, again: str = "") -> str:
         """The transient unit of a step's action; nothing is done forward again, so `again` is of the way back."""
         return Fence(self.requested.rollout, 0, again).unit(key)
 

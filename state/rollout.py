@@ -44,10 +44,10 @@ class Trouble:
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """What the history of one rollout says. `attempts` counts an action's starts, `done` holds keys with their facts,
-    `failures` the error of an action's newest attempt, if that attempt failed, `revivals` how often the way back
-    began anew, because a stranded rollout was gone on with or a host had restored itself (what units of steps that ran
-    before that had done may be undone by now), `quarantined` the devices that it quarantined and nobody has cleared, by
-    address, `spent` the seconds that a side's rounds took up to each of them."""
+    `failures` the error of an action's newest attempt, if that attempt failed, `revivals` a name for each time that the
+    way back began anew, because a stranded rollout was gone on with or a host had restored itself (what units of steps
+    that ran before that had done may be undone by now), `quarantined` the devices that it quarantined and nobody has
+    cleared, by address, `spent` the seconds that a side's rounds took up to each of them."""
 
     requested: RolloutRequested | None = None
     plan: Plan | None = None
@@ -67,7 +67,7 @@ class Rollout:
     cancelled: str = ""
     concluded: RolloutConcluded | None = None
     released: bool = False
-    revivals: int = 0
+    revivals: tuple[str, ...] = ()
     quarantined: Mapping[str, DeviceQuarantined] = field(default_factory=dict)
 
     def started(self, key: str) -> bool:
@@ -187,7 +187,7 @@ def _leased(rollout: Rollout, event: LeaseTaken) -> Rollout:
     with the lease; on the way forward the timer's mark stays the end."""
     taken = replace(rollout, leased=True, fencing=event.fencing)
     if event.action == "lease:reverted":
-        taken = _back_anew(taken, ("undo:",))
+        taken = _back_anew(taken, f"{max(event.fencing.values(), default=0)}", ("undo:",))
     if not event.reverted:
         return taken
     hosts = ", ".join(event.reverted)
@@ -202,18 +202,20 @@ def _resumed(rollout: Rollout, event: RolloutResumed) -> Rollout:
     resumed = replace(rollout, session=event.session, failures=kept)
     if rollout.concluded is None or rollout.concluded.outcome != "stranded":
         return resumed
-    return _back_anew(replace(resumed, concluded=None), ("undo:", "conclude:", "lease:reverted"))
+    return _back_anew(replace(resumed, concluded=None), f"s{event.session}", ("undo:", "conclude:", "lease:reverted"))
 
 
-def _back_anew(rollout: Rollout, begins: tuple[str, ...]) -> Rollout:
-    """Nothing counts that was done on the way back: keys that begin so, and the proof of the old side."""
+def _back_anew(rollout: Rollout, name: str, begins: tuple[str, ...]) -> Rollout:
+    """Nothing counts that was done on the way back: keys that begin so, and the proof of the old side. The `name` is
+    the units' on this way: after a lease its fencing number, which nobody has beside it, also not an orchestrator whose
+    way back is not in the history."""
 
     def kept(key: str) -> bool:
         return not key.startswith(begins) and ":old" not in key
 
     return replace(
         rollout,
-        revivals=rollout.revivals + 1,
+        revivals=(*rollout.revivals, name),
         done={key: fact for key, fact in rollout.done.items() if kept(key)},
         attempts={key: count for key, count in rollout.attempts.items() if kept(key)},
         failures=_without(rollout.failures, lambda key, _: not kept(key)),

@@ -23,14 +23,14 @@ class Fence:
 
     rollout: str
     number: int
-    revivals: int = 0
+    again: str = ""
 
     def line(self) -> Line:
         return must("grep", "-qxF", "--", str(self.number), FENCE)
 
     def unit(self, key: str) -> str:
         """The transient unit's name, the same for every attempt of an action, so that it is joined, never run twice."""
-        again = f"-again{self.revivals}" if self.revivals else ""
+        again = f"-again-{self.again}" if self.again else ""
         return f"interlock-{self.rollout}-{key.replace(':', '-')}{again}.service"
 
 

@@ -103,13 +103,15 @@ def _attempts(events: Sequence[Event], rollout: Rollout) -> Iterator[str]:
             yield f"intent-before-fact: {event.action} #{event.attempt} has no intent"
         if isinstance(event, Succeeded):
             done.add(event.action)
+        if isinstance(event, LeaseTaken) and event.action == "lease:reverted":  # the way back begins anew with it
+            done = {key for key in done if not key.startswith("undo:") and ":old" not in key}
         if isinstance(event, LeaseTaken):
             for_good = {k: code for k, code in for_good.items() if code != "host-reverted"}
         if isinstance(event, ActionFailed):
             failed[event.action] = failed.get(event.action, 0) + 1
             if not event.error.retryable:
                 for_good[event.action] = event.error.code
-                done -= {"lease:reverted"} if event.error.code == "host-reverted" else set()
+                done -= {"lease:reverted"} if event.error.code in ("host-reverted", "host-ahead") else set()
             if failed[event.action] > limit and not event.action.startswith(("conclude:", "release")):
                 yield f"bounded-attempts: {event.action} failed {failed[event.action]} times of {limit}"
 
@@ -192,7 +194,7 @@ async def _host(world: "World", before: HostState, rollouts: Sequence[Rollout]) 
     not outlive a boot (decision 10), so that one after the last proof takes it away."""
     promoted = [r for r in rollouts if r.concluded and r.concluded.outcome == "promoted"]
     expected = after(promoted[0], before) if promoted else before
-    if world.gpus_booted_at >= await _last_look(world):
+    if world.gpus_booted_at and world.gpus_booted_at >= await _last_look(world):
         expected = replace(expected, drivers=before.drivers)
     found, state = [], world.state()
     if (state.unit_file, state.drivers) != (expected.unit_file, expected.drivers):

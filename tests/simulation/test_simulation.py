@@ -68,6 +68,27 @@ MENDED = [
         id="a restoring that ends the old one's start strands nobody",
     ),
     pytest.param(
+        5687,
+        ["killed-after-call@46", "paused-at-trip@75(200)", "paused-at-append@7(45)"],
+        id="units of a way back that the history does not know are not joined",
+    ),
+    pytest.param(
+        7445,
+        ["open@0", "paused-at-append@52(200)"],
+        id="what was read while a host restored itself refutes nothing",
+    ),
+    pytest.param(
+        8289,
+        ["store-lost-before@53", "second-takes-over@58", "store-lost-after@45", "killed-after-trip@81"],
+        id="a host that is ahead begins the way back anew",
+    ),
+    pytest.param(4964, ["cancelled-at-trip@55(5)", "rebooted@55"], id="a unit that is gone is not there to stop"),
+    pytest.param(
+        2319,
+        ["clock-jumps@7(-3600)", "killed-before-append@57", "store-away@24(900)", "deaf@0"],
+        id="a clock put back is no boot",
+    ),
+    pytest.param(
         5127,
         ["network-away@38(900)", "paused-at-append@5(900)", "stuck-processes@67"],
         id="a stranded rollout's lease is not given back by an orchestrator that was away",

@@ -113,7 +113,7 @@ class World:
     store_away: bool = False
     store_slow_s: float = 0.0
     disturbed_at: datetime = EPOCH
-    gpus_booted_at: datetime = EPOCH
+    gpus_booted_at: datetime | None = None
     """When the GPU host last came up anew, each function on its own driver again."""
     action: str = ""
     _histories: dict[str, tuple[list[Event], Rollout]] = field(default_factory=dict)

@@ -57,10 +57,15 @@ async def _jobs(call: Call, verb: str, names: list[str], *, wait: bool) -> Compl
     err, status, queued = "", 0, []
     for name in names:
         refusal, code, hint = _refusal(call, verb, name)
+        if not refusal:
+            try:
+                job = call.machine.systemd.enqueue(name, verb)
+            except KeyError:  # it was loaded for the question alone, and is unloaded again
+                refusal, code, hint = _not_there(verb, name)
+            else:
+                queued.append((name, job, call.machine.systemd.services.get(name)))
         if refusal:
             err, status = err + f"Failed to {verb} {name}: {refusal}\n{hint}", code
-        else:
-            queued.append((name, call.machine.systemd.enqueue(name, verb), call.machine.systemd.services.get(name)))
     err += "".join(_CHANGED.format(name=n) for n, _, s in queued if s and call.machine.systemd.needs_reload(s))
     for name, job, service in queued if wait else ():
         outcome = await asyncio.shield(job)
@@ -80,7 +85,7 @@ def _refusal(call: Call, verb: str, name: str) -> tuple[str, int, str]:
         return f"Unit name {name} is missing the instance name.", 1, _see(name)
     service = systemd.service(name)
     if service is None:
-        return f"Unit {name} not {'loaded' if verb == 'stop' else 'found'}.", 5, ""
+        return _not_there(verb, name)
     unit = service.unit
     if verb == "stop" or unit.load_state == "loaded":
         return "", 0, ""
@@ -90,6 +95,10 @@ def _refusal(call: Call, verb: str, name: str) -> tuple[str, int, str]:
         return unit.load_error, 1, _see(name)
     words = "failed to load properly, please adjust/correct and reload service manager"
     return f"Unit {name} {words}: {unit.load_error}", 1, _see(name)
+
+
+def _not_there(verb: str, name: str) -> tuple[str, int, str]:
+    return f"Unit {name} not {'loaded' if verb == 'stop' else 'found'}.", 5, ""
 
 
 def _see(name: str) -> str:

@@ -23,6 +23,7 @@ from state.store.flush import Flush
 from state.store.spool import Record, SpooledEvents
 from state.store.spooling import Spooling
 from tasks.script import Line, may
+from tasks.sequence import Fence
 from tests.simulation.faults import Fault
 from tests.simulation.simulate import Run, run
 
@@ -217,10 +218,17 @@ MUTATIONS = (
     ),
     Mutation(
         "what was undone before a restoring counts",
-        {"state.rollout._back_anew": lambda rollout, _begins: rollout},
+        {"state.rollout._back_anew": lambda rollout, _name, _begins: rollout},
         (Fault("cancelled-at-trip", 66, 1), Fault("killed-during-trip", 32, 2.0)),
         "mild",
         seed=1806,
+    ),
+    Mutation(
+        "units of every way back have one name",
+        {"flows.work.Work.fence": lambda work, host: Fence(work.requested.rollout, work.rollout.fencing[host])},
+        (Fault("killed-after-call", 46), Fault("paused-at-trip", 75, 200.0), Fault("paused-at-append", 7, 45.0)),
+        "mild",
+        seed=5687,
     ),
     Mutation(
         "the service is stopped without the store",

@@ -30,7 +30,7 @@ from state.target import Target
 from state.traffic import BASELINE, GENERATIONS, LOAD, ordered
 from tasks import baseline, readiness
 from tasks.mark import has_reverted
-from tasks.observe import observe_unit
+from tasks.observe import observe_gpus, observe_unit
 from tasks.verification import Started, gather, with_older
 
 
@@ -161,10 +161,24 @@ async def judged(
 
 
 async def soak(work: Work) -> Event:
-    """Raises EngineFailed or StepFailed if the new start does not last."""
+    """Raises EngineFailed or StepFailed if the new start, or the map of drivers, does not last."""
     seconds, target = work.revision.policy.soak_s, target_of(work.plan, "new")
     await readiness.soak(work.host, engine_for(target.engine), target, await _started(work), soak_s=seconds)
+    await _refuse_moved(work, target, seconds)
     return SoakPassed(action=work.action.key, attempt=work.attempt, seconds=seconds)
+
+
+async def _refuse_moved(work: Work, target: Target, seconds: float) -> None:
+    """A boot of the GPU host, for one, gives each function its own driver again."""
+    if work.gpu_host is None or not target.drivers:
+        return
+    seen = await observe_gpus(work.gpu_host, sorted(target.drivers))
+    off = [f"{g.address} is on {g.driver or 'no driver'}" for g in seen if g.driver != target.drivers[g.address]]
+    if off:
+        what = f"{', '.join(off)} of {work.gpu_host.name} {seconds:g} s after the proof, and not as the manifest says"
+        raise StepFailed(
+            "soak", what, hint="see its kernel log: it may have booted; `gpus.persist: boot` outlives that"
+        )
 
 
 async def freeze(work: Work) -> Event:

@@ -37,6 +37,24 @@ def test_a_start_that_does_not_last_is_rolled_back(harm: tuple[str, ...]) -> Non
     run()
 
 
+@in_virtual_time
+async def test_a_map_of_drivers_that_does_not_last_is_rolled_back() -> None:
+    async with rehearsal() as stage:
+        before = await stage.state()
+
+        async def boot() -> None:
+            await asyncio.sleep(60)
+            await stage.scene.hypervisor.reboot()
+
+        booting = asyncio.create_task(boot())
+        ended = await stage.roll_out(policy={"soak": "2m", "timer": "60s"})
+        await booting
+        assert ended.concluded is not None
+        assert ended.concluded.outcome == "rolled-back", ended.concluded.summary
+        assert "120 s after the proof, and not as the manifest says" in ended.concluded.summary
+        assert (await stage.state()) == before
+
+
 async def _harm_during_the_soak(stage: Rehearsal, harm: tuple[str, ...]) -> None:
     await asyncio.sleep(60)
     verb, *options = harm

@@ -103,8 +103,6 @@ def _attempts(events: Sequence[Event], rollout: Rollout) -> Iterator[str]:
             yield f"intent-before-fact: {event.action} #{event.attempt} has no intent"
         if isinstance(event, Succeeded):
             done.add(event.action)
-        if isinstance(event, LeaseTaken) and event.action == "lease:reverted":  # the way back begins anew with it
-            done = {key for key in done if not key.startswith("undo:") and ":old" not in key}
         if isinstance(event, LeaseTaken):
             for_good = {k: code for k, code in for_good.items() if code != "host-reverted"}
         if isinstance(event, ActionFailed):
@@ -191,10 +189,10 @@ async def _leases(world: "World", rollout: Rollout) -> list[str]:
 
 async def _host(world: "World", before: HostState, rollouts: Sequence[Rollout]) -> list[str]:
     """The host is what the history says: new after a promotion, as it was after anything else. A map of drivers does
-    not outlive a boot (decision 10), so that one after the last proof takes it away."""
+    not outlive a boot (decision 10), so that one after the last proof, or the soak, takes it away."""
     promoted = [r for r in rollouts if r.concluded and r.concluded.outcome == "promoted"]
     expected = after(promoted[0], before) if promoted else before
-    if world.gpus_booted_at and world.gpus_booted_at >= await _last_look(world):
+    if world.gpus_booted_at and world.gpus_booted_at >= await _last_look(world, "soak"):
         expected = replace(expected, drivers=before.drivers)
     found, state = [], world.state()
     if (state.unit_file, state.drivers) != (expected.unit_file, expected.drivers):
@@ -222,9 +220,10 @@ async def _proof_stands(world: "World", rollouts: Sequence[Rollout]) -> bool:
     return world.disturbed_at < await _last_look(world)
 
 
-async def _last_look(world: "World") -> datetime:
-    """When a proof was last looked for; the beginning, if never."""
-    looked = (e for e in await world.store.read_all(0, 10_000) if str(e.data.get("action")).startswith("verify:"))
+async def _last_look(world: "World", *more: str) -> datetime:
+    """When a proof was last looked for, or one of `more` was done; the beginning, if never."""
+    actions = ("verify:", *more)
+    looked = (e for e in await world.store.read_all(0, 10_000) if str(e.data.get("action")).startswith(actions))
     return max((event.recorded_at for event in looked), default=EPOCH)
 
 

@@ -5,17 +5,15 @@
 The engine fails while it captures its graphs. The others get the limit that they need: ten seconds of waiting.
 """
 
-import argparse
 import asyncio
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import record
 from benchmarks.contenders import (
     COMMAND_LINE,
     CONTENDERS,
@@ -24,6 +22,7 @@ from benchmarks.contenders import (
     fact,
 )
 from benchmarks.record import Row, sample
+from benchmarks.repeated import repeated
 from benchmarks.stage import Bench, bench, call
 from flows.wiring import wired
 from state.events import ActionFailed, ActionStarted, decode
@@ -124,11 +123,4 @@ def _restored(runs: Sequence[Run]) -> str:
 
 
 def main(words: Sequence[str]) -> list[Row]:
-    parser = argparse.ArgumentParser(prog="dead-start")
-    parser.add_argument("--runs", type=int, default=3)
-    asked = parser.parse_args(words)
-    on = record.machine()
-    found = asyncio.run(measure(asked.runs))
-    made = rows(found)
-    record.write("dead-start", on, made, {"runs": [asdict(run) for run in found]})
-    return made
+    return repeated("dead-start", words, 3, measure, rows)

@@ -3,19 +3,17 @@
 python -m benchmarks unchanged [--runs 5]
 """
 
-import argparse
-import asyncio
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import record
 from benchmarks.contenders import COMMAND_LINE, PEER, ContenderFailed, bare, deploy, playbook
 from benchmarks.record import Row, sample
+from benchmarks.repeated import repeated
 from benchmarks.stage import Bench, bench, call
 from tasks.practice.scene import UNIT
 
@@ -148,11 +146,4 @@ def rows(found: Sequence[Run]) -> list[Row]:
 
 
 def main(words: Sequence[str]) -> list[Row]:
-    parser = argparse.ArgumentParser(prog="unchanged")
-    parser.add_argument("--runs", type=int, default=5)
-    asked = parser.parse_args(words)
-    on = record.machine()
-    found = asyncio.run(measure(asked.runs))
-    made = rows(found)
-    record.write("unchanged", on, made, {"runs": [asdict(run) for run in found]})
-    return made
+    return repeated("unchanged", words, 5, measure, rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import peers, plain_ssh
 from benchmarks.stage import HERE, Bench, call, own_environment
+from flows.settings import Settings
 from flows.wiring import wired
 from state.events import Judged, ReadinessReached, decode
 from state.outage import phases
@@ -64,9 +65,20 @@ async def bare(made: Bench, fraction: float) -> Done:
     return await interlock(made, fraction, "--bare")
 
 
-async def told(made: Bench, rollout: str) -> Done:
+async def under_serve(made: Bench, fraction: float) -> Done:
+    """Handed over by the command line to `interlock serve`, which is up with Prefect before, in a data directory of its
+    own. Raises ContenderFailed."""
+    argv = (*COMMAND_LINE, "apply", str(made.manifest(fraction)), "--json")
+    status, said = await call(argv, made.environment(made.served), made.folder)
+    if status != 0 or "{" not in said:
+        raise ContenderFailed(f"{status}: {said[-2000:]}")
+    settings = made.stage.settings.model_copy(update={"data_dir": made.served})
+    return await told(made, str(json.loads(said[said.index("{") :])["rollout"]), settings)
+
+
+async def told(made: Bench, rollout: str, settings: Settings | None = None) -> Done:
     """What a rollout's own history says about its outage."""
-    async with wired(made.stage.settings) as (ports, _):
+    async with wired(settings or made.stage.settings) as (ports, _):
         history = await ports.events.read(f"rollout-{rollout}")
     seen = [(decode(one), one.recorded_at.timestamp()) for one in history]
     judged = [at for event, at in seen if isinstance(event, Judged) and event.side == "new"]
@@ -178,7 +190,8 @@ def _waiting(limit_s: float) -> str:
 
 CONTENDERS: Mapping[str, Contender] = {
     "interlock, bare": bare,
-    "interlock, with Prefect": interlock,
+    "interlock, under serve": under_serve,
+    "interlock, Prefect coming up": interlock,
     "asyncssh script": script,
     "pyinfra": pyinfra,
     "Ansible": ansible,

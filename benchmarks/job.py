@@ -12,16 +12,19 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks import plain_ssh, record
 from benchmarks.contenders import CONTENDERS, Done
 from benchmarks.record import Row, Sample, sample
+from benchmarks.served import serving
 from benchmarks.stage import Bench, bench, outage, probing
+from state.store.migrate import upgrade
 
-FLOOR = "floor"
+FLOOR, SERVED = "floor", "interlock, under serve"
 ABOVE, SHARE = 0.15, 1.05
 """Seconds above, and share of the floor, that the downtime may have."""
 
@@ -75,13 +78,25 @@ async def once(made: Bench, tool: str, start: float) -> Run:
 async def measure(runs: int, seed: int, tools: Sequence[str]) -> list[Run]:
     chance, found = random.Random(seed), list[Run]()
     with tempfile.TemporaryDirectory() as folder:
-        async with bench(Path(folder)) as made:
+        async with bench(Path(folder)) as made, server_for(made, tools):
             for index in range(runs):
                 start = 3.0 + (index + chance.random()) / runs
                 for tool in chance.sample([FLOOR, *tools], k=len(tools) + 1):
                     found.append(await once(made, tool, start))
                     print(_told(found[-1]), file=sys.stderr)
     return found
+
+
+@asynccontextmanager
+async def server_for(made: Bench, tools: Sequence[str]) -> AsyncIterator[None]:
+    """An `interlock serve` that is up before the first run, if one of the tools hands over to it."""
+    if SERVED not in tools:
+        yield
+        return
+    made.served.mkdir()
+    await upgrade(f"sqlite:///{made.served / 'interlock.db'}")
+    async with serving(made.served, made.environment(made.served)):
+        yield
 
 
 def _told(run: Run) -> str:
@@ -117,7 +132,7 @@ def rows(found: Sequence[Run]) -> list[Row]:
             total[ours].text(),
             total[FLOOR].text(),
             {tool: total[tool].text() for tool in by_tool if tool not in (ours, FLOOR)},
-            _shorter(ours, total) and _shorter(ours, downtime),
+            _shorter(ours, total, downtime),
             "interlock's total holds what the others do not do: a plan, a preflight that has the engine read its "
             "arguments, a baseline with answers to compare, a timer on the host, traffic, and a verdict on all claims.",
         ),
@@ -134,8 +149,11 @@ def _against(tool: str, downtime: Mapping[str, Sample]) -> str:
     return f"{downtime[tool].text()}, {downtime[tool].median / downtime[FLOOR].median:.2f} × floor"
 
 
-def _shorter(ours: str, figures: Mapping[str, Sample]) -> bool:
-    return all(figures[ours].median < figures[tool].median for tool in ("pyinfra", "Ansible") if tool in figures)
+def _shorter(ours: str, *figures: Mapping[str, Sample]) -> bool | None:
+    """None where one of the two was left out: nothing is known then."""
+    if any(tool not in of for of in figures for tool in ("pyinfra", "Ansible")):
+        return None
+    return all(of[ours].median < of[tool].median for of in figures for tool in ("pyinfra", "Ansible"))
 
 
 def _split(runs: Sequence[Run]) -> str:

@@ -85,8 +85,15 @@ class Bench:
         stages_s = {"weights": max(0.1, seconds - OTHER_STAGES_S)}
         self.stage.put(SETTINGS_FILE, json.dumps({"stage_seconds": stages_s, **SPEED}))
 
-    def environment(self) -> dict[str, str]:
-        return {**own_environment(), **self.stage.environment, "PYTHONPATH": str(ROOT)}
+    @property
+    def served(self) -> Path:
+        """The data directory of a server that runs beside, with a store of its own."""
+        return self.folder / "served"
+
+    def environment(self, data_dir: Path | None = None) -> dict[str, str]:
+        """Of an orchestrator in a process of its own, which keeps its things in the bench's folder or in `data_dir`."""
+        made = {**own_environment(), **self.stage.environment, "PYTHONPATH": str(ROOT)}
+        return made | ({"INTERLOCK_DATA_DIR": str(data_dir)} if data_dir else {})
 
 
 @asynccontextmanager

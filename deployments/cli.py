@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deployments import interrupts
+from deployments import collection, interrupts
 from deployments.cli_lab import lab
 from deployments.cli_token import token
 from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run
@@ -31,6 +31,7 @@ app.add_typer(token, name="token")
 
 def main() -> None:
     """Exit codes: 0 done, 1 failed but safe, 2 usage or manifest, 3 refused untouched, 4 stranded, 130 interrupted."""
+    collection.hold()
     with unbroken_output():
         try:
             app()
@@ -215,6 +216,7 @@ def inspect(
     """Read one artefact offline and say what it proves."""
     from deployments.inspect import inspect as inspect_file
 
+    collection.begin()
     raise typer.Exit(inspect_file(file, kind, engine, as_json))
 
 
@@ -246,6 +248,7 @@ def serve(
     """Run the resident runner, the HTTP API, and Prefect with its pages and schedules."""
     from deployments.serve import command
 
+    collection.begin()
     raise typer.Exit(command.serve(command.Options(host, port, prefect_port), manifests))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from deployments import interrupts
+from deployments import collection, interrupts
 
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A manifest file (YAML).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of pages for people.")]
@@ -29,4 +29,5 @@ PAGE_COLUMNS = 120
 
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run to the end and exit with its code."""
+    collection.begin()
     raise typer.Exit(interrupts.run(work))

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from rich.console import Console
 
+from deployments import collection
 from deployments.live import asking_on_stderr, live
 from deployments.manifest_file import Source
 from deployments.page import show_claims, show_end, show_hold, show_plan, show_timeline, show_verdicts
@@ -149,8 +150,8 @@ async def _with_prefect(history: History, requested: RolloutRequested, home: Pre
     if not await home.answers():
         print(f"Prefect does not answer at {home.api_url}; going on without it", file=sys.stderr)
         return await go_on(history, retrying)
-    from flows.rollout import shown  # imports Prefect, which takes seconds: not before it is needed
-
+    with collection.held():
+        from flows.rollout import shown  # imports Prefect, which takes seconds: not before it is needed
     await shown(history, requested)
     return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
 

@@ -16,8 +16,9 @@ from state import rollout as rollouts
 from state.action import Action
 from state.claims import Claim, Fact
 from state.errors import InterlockError
-from state.events import ActionFailed, ActionStarted, ErrorFacts, RolloutResumed
-from state.rollout import Rollout
+from state.events import ActionFailed, ActionStarted, ErrorFacts, Event, RolloutResumed
+from state.rolled import Draft
+from state.rollout import Change, Rollout
 from state.steps import Step
 from state.store.flush import Flush
 from state.store.spool import Record, SpooledEvents
@@ -103,14 +104,17 @@ def only_done(rollout: Rollout) -> tuple[tuple[int, Step], ...]:
 _begun = next_action.begun_steps
 
 
-def forgetful(rollout: Rollout, event: RolloutResumed) -> Rollout:
+def forgetful(kind: type[Event]) -> tuple[Change, ...]:
     """The next session does the newest step of the way forward again."""
-    resumed = _resumed(rollout, event)
-    newest = [key for key in resumed.done if key.startswith("do:")][-1:]
-    return replace(resumed, done={key: fact for key, fact in resumed.done.items() if key not in newest})
+    return (*_changes(kind), _forget_newest) if kind is RolloutResumed else _changes(kind)
 
 
-_resumed = rollouts._resumed
+def _forget_newest(draft: Draft, _: Event) -> None:
+    for key in [key for key in draft.done if key.startswith("do:")][-1:]:
+        del draft.done[key]
+
+
+_changes = rollouts._changes
 
 
 def gives_up_everything(rollout: Rollout) -> bool:
@@ -187,7 +191,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a done step is done again",
-        {"state.rollout._resumed": forgetful},
+        {"state.rollout._changes": forgetful},
         (Fault("second-takes-over", 24),),
         "done-stays-done",
     ),
@@ -218,7 +222,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was undone before a restoring counts",
-        {"state.rollout._back_anew": lambda rollout, _name, _begins: rollout},
+        {"state.rollout._back_anew": lambda _draft, _name, _begins: None},
         (Fault("cancelled-at-trip", 66, 1), Fault("killed-during-trip", 32, 2.0)),
         "mild",
         seed=1806,

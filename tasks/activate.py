@@ -5,7 +5,8 @@ from state.events import Direction
 from state.steps import InstallFiles
 from tasks.argv import show
 from tasks.hosts.port import Host
-from tasks.observe import file_questions, files_from, observe_files, unit_from
+from tasks.observe import unit_from
+from tasks.observed_files import file_questions, files_from, observe_files
 from tasks.script import may, must
 from tasks.sequence import Fence, run_unit
 from tasks.timer import placing

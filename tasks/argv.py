@@ -79,12 +79,14 @@ def unit_text(unit: str) -> Argv:
     return Argv(("systemctl", "cat", "--", unit))
 
 
-def sha256(path: str) -> Argv:
-    return Argv(("sha256sum", "--", path), root=True)
+def sha256(paths: Sequence[str]) -> Argv:
+    """A line for each that can be read: its digest, two blanks, its path."""
+    return Argv(("sha256sum", "--", *paths), root=True)
 
 
-def stat(path: str) -> Argv:
-    return Argv(("stat", "--format=%a %U %G", "--", path))
+def stat(paths: Sequence[str]) -> Argv:
+    """A line for each that is there: mode, owner, group, path."""
+    return Argv(("stat", "--format=%a %U %G %n", "--", *paths))
 
 
 def exists(path: str) -> Argv:

@@ -1,16 +1,15 @@
 """Looking at a service's hosts and changing nothing: two round trips for the serving host, four for the GPU host."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from state.boot_rules import path_of
 from state.engines.rendering import engine_started_by
-from state.errors import Refused
 from state.observation import Observation, ObservedFile, ObservedGpu, ObservedMember, ObservedUnit
 from state.revision import Revision
 from state.target import started_by
 from tasks import argv
 from tasks.hosts.port import Argv, Completed, Host
+from tasks.observed_files import file_questions, files_from, observe_files
 from tasks.processes import members, older, topmost
 from tasks.properties import properties, words_of
 from tasks.sequence import READ_TIMEOUT_S
@@ -19,13 +18,21 @@ from tasks.sequence import READ_TIMEOUT_S
 async def observe(host: Host, gpu_host: Host | None, revision: Revision) -> Observation:
     """Files, unit, running argv and GPUs as they are now. Raises what the Host port raises, and Refused for a unit file
     that cannot be read."""
-    unit, files, text = await _serving(host, revision)
+    return (await observe_beside(host, gpu_host, revision, ()))[0]
+
+
+async def observe_beside(
+    host: Host, gpu_host: Host | None, revision: Revision, questions: Sequence[Argv]
+) -> tuple[Observation, Sequence[Completed]]:
+    """The same, and the answers to questions that the serving host is asked in the first of its round trips."""
+    (unit, files, text), answers = await _serving(host, revision, questions)
     running = await _argv(host, unit, revision)
+    seen = Observation(unit=unit, files=files, argv=running, unit_text=text)
     if not gpu_host or not revision.drivers:
-        return Observation(unit=unit, files=files, argv=running, unit_text=text)
+        return seen, answers
     gpus = await observe_gpus(gpu_host, sorted(revision.drivers))
     (boot,) = await observe_files(gpu_host, [path_of(revision.service)])
-    return Observation(unit=unit, files=files, argv=running, unit_text=text, gpus=gpus, boot=boot)
+    return seen.model_copy(update={"gpus": gpus, "boot": boot}), answers
 
 
 async def observe_unit(host: Host, unit: str) -> ObservedUnit:
@@ -52,19 +59,6 @@ def unit_from(name: str, text: str) -> ObservedUnit:
     )
 
 
-async def observe_files(host: Host, paths: Sequence[str]) -> tuple[ObservedFile, ...]:
-    return files_from(paths, await host.run_all(file_questions(paths), timeout_s=READ_TIMEOUT_S), host.name)
-
-
-def file_questions(paths: Sequence[str]) -> list[Argv]:
-    return [question for path in paths for question in (argv.sha256(path), argv.stat(path))]
-
-
-def files_from(paths: Sequence[str], answers: Sequence[Completed], host: str) -> tuple[ObservedFile, ...]:
-    """The files that the answers to `file_questions` describe. Raises Refused for one that cannot be read."""
-    return tuple(_file(path, answers[2 * i], answers[2 * i + 1], host) for i, path in enumerate(paths))
-
-
 async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGpu, ...]:
     """Driver, IOMMU group with its members and type, and class of each PCI function; absent ones are told as such."""
     first = [
@@ -87,12 +81,16 @@ async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGp
     )
 
 
-async def _serving(host: Host, revision: Revision) -> tuple[ObservedUnit, tuple[ObservedFile, ...], str | None]:
+_Serving = tuple[ObservedUnit, tuple[ObservedFile, ...], str | None]
+
+
+async def _serving(host: Host, revision: Revision, beside: Sequence[Argv]) -> tuple[_Serving, Sequence[Completed]]:
     paths = [file.path for file in revision.files]
-    questions: list[Argv] = [argv.show(revision.unit), argv.unit_text(revision.unit)]
-    shown, text, *rest = await host.run_all([*questions, *file_questions(paths)], timeout_s=READ_TIMEOUT_S)
+    questions: list[Argv] = [*beside, argv.show(revision.unit), argv.unit_text(revision.unit)]
+    answers = await host.run_all([*questions, *file_questions(paths)], timeout_s=READ_TIMEOUT_S)
+    answered, (shown, text, *rest) = answers[: len(beside)], answers[len(beside) :]
     files = files_from(paths, rest, host.name)
-    return unit_from(revision.unit, shown.text), files, text.text if text.ok else None
+    return (unit_from(revision.unit, shown.text), files, text.text if text.ok else None), answered
 
 
 async def _argv(host: Host, unit: ObservedUnit, revision: Revision) -> tuple[str, ...] | None:
@@ -111,22 +109,6 @@ async def _argv(host: Host, unit: ObservedUnit, revision: Revision) -> tuple[str
     old = older(there, unit.main_pid, unit.invocation)
     engine = topmost([p for p in there if p.pid not in old], is_engine)
     return engine.argv if engine else words
-
-
-def _file(path: str, digest: Completed, stat: Completed, host: str) -> ObservedFile:
-    if not digest.ok:
-        said = digest.stderr.decode("utf-8", "replace").strip()
-        if "No such file" in said:
-            return ObservedFile(path=path, digest=None)
-        raise Refused(f"{path} on {host} cannot be read: {said or 'no reason given'}", hint="check it by hand")
-    mode, owner, group = [*stat.text.split(), "", "", ""][:3]
-    return ObservedFile(
-        path=path,
-        digest=digest.text.split()[0].lstrip("\\"),
-        mode=int(mode, 8) if re.fullmatch(r"[0-7]+", mode) else None,
-        owner=owner or None,
-        group=group or None,
-    )
 
 
 async def _groups(host: Host, groups: Sequence[str]) -> dict[str, tuple[str, tuple[str, ...]]]:

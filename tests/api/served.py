@@ -27,6 +27,7 @@ from state.manifest.model import Manifest
 from state.store.connect import Stores, open_stores
 from state.store.tokens import SCOPES, Scope, TokenStore
 from tasks.practice.scene import Scene, scene
+from tests.practice.quick import QUICK
 
 GENEROUS = ApiSettings(rate=10_000, burst=10_000, heartbeat_s=1.0, tail_s=0.02)
 
@@ -105,7 +106,7 @@ async def served(
     """`given` goes to the scene, which is made here unless there is one to go on with."""
     async with open_stores(store_url, utc_now) as stores:
         if on is None:
-            async with scene(None, over_ssh=False, **given) as made:
+            async with scene(None, over_ssh=False, **{"settings": QUICK, **given}) as made:
                 if given.get("started", True):
                     await made.until_it_answers()
                 async with _served(stores, made, marks, settings) as ready:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from deployments.cli import main
 from state.store import migrate
 from tasks.practice.scene import UNIT, UNIT_FILE, USER, Scene, scene
+from tests.practice.quick import quick
 
 T = TypeVar("T")
 LIMIT_S = 60.0
@@ -190,8 +191,14 @@ def end_of(process: "subprocess.Popen[str]", *signals: signal.Signals) -> Ran:
 
 
 @contextmanager
-def stage(directory: Path, faults: Sequence[Mapping[str, object]] = (), **given: Any) -> Iterator[Stage]:
-    """A scene whose service answers, reached over real SSH, with an empty event store."""
+def stage(
+    directory: Path,
+    faults: Sequence[Mapping[str, object]] = (),
+    settings: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> Iterator[Stage]:
+    """A scene whose service answers, reached over real SSH, with an empty event store. Its engine is quick, but for
+    what `settings` says."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -205,18 +212,18 @@ def stage(directory: Path, faults: Sequence[Mapping[str, object]] = (), **given:
             await entered.until_it_answers()
         return entered
 
-    context = scene(directory / "hosts", faults=faults, **given)
+    context = scene(directory / "hosts", faults=faults, settings=quick(**(settings or {})), **given)
     try:
         made = do(answering())
         data = directory / "data"
         data.mkdir()
-        settings = {
+        environment = {
             "INTERLOCK_DATA_DIR": str(data),
             "INTERLOCK_DATABASE_URL": "",
             "INTERLOCK_SSH_KEY": str(made.key),
             "INTERLOCK_SSH_CONFIG": "",
         }
-        ready = Stage(made, loop, data, settings)
+        ready = Stage(made, loop, data, environment)
         ready.forget()
         yield ready
     finally:

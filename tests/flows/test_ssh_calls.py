@@ -23,16 +23,8 @@ from tasks.hosts.ssh_options import Login
 from tasks.practice.scene import UNIT_FILE, USER, Scene, scene
 from tasks.practice.sshd import PracticeSshd
 from tests.flows.rehearsal import EVERY
+from tests.practice.quick import QUICK
 
-QUICK = {
-    "stage_seconds": dict.fromkeys(
-        ("arguments", "distributed", "weights", "draft-weights", "kv-cache", "graphs", "http", "warm-up"), 0.01
-    ),
-    "forward_seconds": 0.0003,
-    "prefill_seconds": 0.001,
-    "health_seconds": 0.001,
-    "exit_seconds": 0.01,
-}
 LATE_S = 0.2
 STRIDE = 1 if EVERY else 12
 """Of the calls that one test goes through: `make moments` takes every one."""

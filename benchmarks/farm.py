@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from benchmarks.stage import SPECULATION
 from state.manifest.model import HostSpec
@@ -41,10 +41,21 @@ def _listening(made: Scene) -> set[int]:
 
 
 async def serve(count: int, key: str) -> None:
-    async with AsyncExitStack() as stack:
-        manifests = [await stack.enter_async_context(host(number, key)) for number in range(count)]
-        print(json.dumps(manifests), flush=True)
+    """All at once: each start waits for its engine's stages, and a hundred of them can wait together."""
+    over, ready = asyncio.Event(), asyncio.Queue[tuple[int, str]]()
+
+    async def one(number: int) -> None:
+        async with host(number, key) as manifest:
+            ready.put_nowait((number, manifest))
+            await over.wait()
+
+    async with asyncio.TaskGroup() as running:
+        for number in range(count):
+            running.create_task(one(number))
+        manifests = sorted([await ready.get() for _ in range(count)])
+        print(json.dumps([text for _, text in manifests]), flush=True)
         await asyncio.to_thread(sys.stdin.read)
+        over.set()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import asyncssh
 
 from benchmarks import record
 from benchmarks.record import Row
+from benchmarks.served import taken
 from benchmarks.stage import ROOT, own_environment
 
 BENT = 1.25
@@ -30,25 +31,34 @@ BENT = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Seconds and processor seconds of the orchestrator, MB that it took beside what it had."""
+    """Of so many rollouts at once, all promoted: seconds, processor seconds of the orchestrator, MB that it took beside
+    what it had, and processor seconds of the simulated hosts."""
 
     hosts: int
     seconds: float
     cpu: float
     mb: float
-    promoted: int
+    hosts_cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Farm:
+    """Simulated hosts in the process `pid`; a manifest for each."""
+
+    pid: int
+    manifests: list[str]
 
 
 @contextmanager
-def farm(count: int, public_key: str, environment: Mapping[str, str]) -> Iterator[list[str]]:
-    """So many simulated hosts in a process of their own, which let the key in; their manifests."""
+def farm(count: int, public_key: str, environment: Mapping[str, str]) -> Iterator[Farm]:
+    """So many simulated hosts in a process of their own, which let the key in."""
     words = (sys.executable, "-m", "benchmarks.farm", str(count), public_key)
     pipe = subprocess.PIPE
     process = subprocess.Popen(words, stdin=pipe, stdout=pipe, env=dict(environment), cwd=ROOT)
     assert process.stdin is not None  # asked for with PIPE
     assert process.stdout is not None
     try:
-        yield json.loads(process.stdout.readline())
+        yield Farm(process.pid, json.loads(process.stdout.readline()))
     finally:
         process.stdin.close()
         process.wait(60)
@@ -63,14 +73,16 @@ def once(count: int, folder: Path) -> Run:
     public = key.export_public_key().decode().strip()
     environment = {**own_environment(), "PYTHONPATH": str(ROOT), "INTERLOCK_DATA_DIR": str(folder / f"data-{count}")}
     environment |= {"INTERLOCK_SSH_KEY": str(path), "INTERLOCK_SSH_CONFIG": "", "INTERLOCK_DATABASE_URL": ""}
-    with farm(count, public, environment) as texts:
+    with farm(count, public, environment) as hosts:
         manifests = folder / f"manifests-{count}.json"
-        manifests.write_text(json.dumps(texts), encoding="utf-8")
+        manifests.write_text(json.dumps(hosts.manifests), encoding="utf-8")
         words = (sys.executable, "-m", "benchmarks.drive_many", str(manifests))
-        told = json.loads(subprocess.run(words, env=environment, cwd=ROOT, check=True, capture_output=True).stdout)
+        before = taken(hosts.pid)
+        told = json.loads(subprocess.run(words, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+        hosts_cpu = taken(hosts.pid).cpu_s - before.cpu_s
     if told["outcomes"] != {"promoted": count}:
         raise SystemExit(f"of {count} rollouts not all were promoted: {told['outcomes']}")
-    return Run(count, told["seconds"], told["cpu"], told["peak_mb"] - told["before_mb"], count)
+    return Run(count, told["seconds"], told["cpu"], told["peak_mb"] - told["before_mb"], hosts_cpu)
 
 
 def correlation(runs: Sequence[Run], figure: str) -> float:

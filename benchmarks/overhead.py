@@ -106,10 +106,12 @@ async def at_once(folder: Path) -> Busy:
     os.environ["INTERLOCK_DATA_DIR"] = str(folder)  # where the following client looks for its server
     settings = Settings(data_dir=folder, database_url="")
     await upgrade(settings.store_url)
-    with farm(AT_ONCE, key.export_public_key().decode().strip(), environment) as manifests:
+    with farm(AT_ONCE, key.export_public_key().decode().strip(), environment) as hosts:
         async with serving(folder, environment) as server, wired(settings) as (ports, _):
             before, begun = taken(server.pid), time.monotonic()
-            asked = [Asked("/rollouts", {"manifest": text, "reason": "benchmark", "plan": None}) for text in manifests]
+            asked = [
+                Asked("/rollouts", {"manifest": text, "reason": "benchmark", "plan": None}) for text in hosts.manifests
+            ]
             ended = await asyncio.gather(*(handed_over(server.reach, one, ports) for one in asked))
             after: Taken = taken(server.pid)
             took = time.monotonic() - begun

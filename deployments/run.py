@@ -18,7 +18,7 @@ from deployments.serve.hand_over import Asked, handed_over, served_here
 from flows import conclude, requests
 from flows.history import History, full_id
 from flows.hold import asking
-from flows.perform import kept_out_of, look
+from flows.looking import kept_out_of, look
 from flows.ports import Ports, opened
 from flows.prefect_home import PrefectHome
 from flows.retrying import retrying

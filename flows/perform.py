@@ -1,11 +1,11 @@
 """What each action does: the work of `tasks`, with what the history says it needs, and the event that it makes."""
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from flows import conclude, hold, lease, prove
 from flows.history import History
 from flows.keepalive import renew_timers
+from flows.looking import look
 from flows.ports import Hosts, Ports
 from flows.spooled import mark_ahead, old_files_are_kept
 from flows.uncut import uncut
@@ -13,14 +13,9 @@ from flows.work import Work, keep
 from state.action import Action
 from state.action import step as step_action
 from state.engines.engine import Engine, engine_for
-from state.engines.rendering import running_model, served_model
 from state.errors import PlanStale, PreflightRefused
 from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
 from state.leases import proven
-from state.observation import Observation
-from state.plan import Plan
-from state.planning import Installed, make_plan
-from state.revision import Revision
 from state.rollout import Rollout
 from state.steps import (
     ArmTimer,
@@ -35,13 +30,10 @@ from state.steps import (
 )
 from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
-from tasks.argv import cat
 from tasks.boots import same_boot
-from tasks.gpu_preflight import quarantine_refusals
-from tasks.hosts.port import Argv, Host
 from tasks.observe import observe
-from tasks.preflight import port_of, preflight, version_of
-from tasks.sequence import READ_TIMEOUT_S, forget_units
+from tasks.preflight import preflight
+from tasks.sequence import forget_units
 from tasks.verification import Items
 
 
@@ -50,44 +42,6 @@ def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Aw
         return await _ACTIONS[action.kind](Work(ports, hosts, action, attempt, rollout))
 
     return perform
-
-
-async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout") -> tuple[Plan, Observation]:
-    """Observe and plan, changing nothing. Raises what the hosts raise, and Refused for undecidable claims."""
-    host, gpu_host = hosts[revision.unit_host], hosts[revision.gpu_host] if revision.gpu_host else None
-    engine = engine_for(revision.engine)
-    observed = await observe(host, gpu_host, revision)
-    last = proven(await ports.events.read_last(f"service-{revision.service}", 1))
-    installed = await _installed(host, engine, revision, observed)
-    plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, port_of(revision))
-    return (plan.model_copy(update={"steps": (), "changes": ()}) if purpose == "verify" else plan), observed
-
-
-async def kept_out_of(hosts: Hosts, revision: Revision, plan: Plan) -> list[str]:
-    """A sentence for each device in quarantine that the plan would move; reads only."""
-    return await quarantine_refusals(hosts[revision.gpu_host], plan) if revision.gpu_host else []
-
-
-async def _installed(host: Host, engine: Engine, revision: Revision, observed: Observation) -> Installed:
-    """The engine's version, and the architectures in the config.json of the models that are asked for or running."""
-    models = [served_model(revision.engine, revision.arguments), running_model(observed.argv or ())]
-    paths = [path for path in dict.fromkeys(models) if path.startswith("/")]
-    version = engine.version_argv(revision.argv)
-    asked = [Argv(version)] if version else []
-    answers = list(
-        await host.run_all([*asked, *(cat(f"{path}/config.json") for path in paths)], timeout_s=READ_TIMEOUT_S)
-    )
-    said = answers.pop(0) if version else None
-    found = {path: _architectures(answer.stdout) for path, answer in zip(paths, answers, strict=True) if answer.ok}
-    return Installed(version_of(engine, said), found)
-
-
-def _architectures(config: bytes) -> tuple[str, ...]:
-    try:
-        names = json.loads(config).get("architectures") or ()
-    except (ValueError, AttributeError):
-        return ()
-    return tuple(map(str, names))
 
 
 async def _plan(work: Work) -> Event:

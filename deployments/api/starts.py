@@ -20,7 +20,7 @@ from deployments.api.wanted import (
 )
 from flows import requests
 from flows.history import stream_of
-from flows.perform import kept_out_of, look
+from flows.looking import kept_out_of, look
 from flows.ports import opened
 from state.errors import DeadlineExceeded, VersionConflict
 from state.events import Purpose, RolloutRequested, decode

@@ -23,7 +23,7 @@ from deployments.serve.notes import Notebook
 from flows import requests
 from flows.history import History, full_id
 from flows.hold import answer_hold
-from flows.perform import kept_out_of, look
+from flows.looking import kept_out_of, look
 from flows.ports import Ports, on_stderr, opened
 from flows.recovery import unfinished_rollouts
 from flows.rollout import state_of

@@ -9,7 +9,7 @@ import pytest
 from flows import quarantine as clearing
 from flows import requests
 from flows.history import History
-from flows.perform import kept_out_of, look
+from flows.looking import kept_out_of, look
 from flows.ports import opened
 from state.errors import LeaseHeld, NotFound, Refused
 from state.events import DeviceCleared, DeviceQuarantined, RolloutRequested

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flows import requests
-from flows.perform import look
+from flows.looking import look
 from flows.ports import opened
 from flows.session import begin
 from state.errors import UsageInvalid

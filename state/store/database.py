@@ -1,6 +1,5 @@
 """Engines for the two databases: how they begin, who may write, and what their errors mean here."""
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -8,7 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, event, inspect, text
+from sqlalchemy import Connection, Engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -21,11 +20,14 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.util import await_only
 
 from state.errors import StoreOutdated, StoreUnavailable, UsageInvalid
 from state.redaction import redact
-from state.store.sqlite_thread import SqliteThread
+from state.store.postgres_lines import PostgresLines
+from state.store.sqlite_thread import SqliteThread, any_text, rows_of
 from state.store.tables import REVISIONS, VERSION_TABLE
+from state.store.turns import Turns
 
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another process's transaction on the same SQLite file."""
@@ -69,7 +71,7 @@ def create_engine(url: str) -> AsyncEngine:
     parsed = store_url(url)
     # every transaction here ends in a block; a second rollback by the pool would cost a round trip each time
     options: dict[str, Any] = {
-        "execution_options": {"write_lock": asyncio.Lock()},
+        "execution_options": {"turns": Turns()},
         "pool_reset_on_return": None,
     }
     if parsed.get_backend_name() == "sqlite":
@@ -84,11 +86,19 @@ def create_engine(url: str) -> AsyncEngine:
         event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
-    engine = create_async_engine(
-        parsed, connect_args={"timeout": CONNECT_TIMEOUT_S, "command_timeout": BUSY_TIMEOUT_S}, **options
-    )
+    timeouts = {"timeout": CONNECT_TIMEOUT_S, "command_timeout": BUSY_TIMEOUT_S}
+    lines = PostgresLines(_line_options(parsed) | timeouts, IDLE_TRUSTED_S)
+    options["execution_options"]["lines"] = lines
+    engine = create_async_engine(parsed, connect_args=timeouts, **options)
+    event.listen(engine.sync_engine, "engine_disposed", lambda _engine: await_only(lines.close()))
     _discard_the_dead(engine.sync_engine)
     return engine
+
+
+def _line_options(url: URL) -> dict[str, Any]:
+    """What the URL says, as the driver's own words: without those that SQLAlchemy keeps to itself."""
+    _, options = url.get_dialect()().create_connect_args(url)
+    return {name: value for name, value in options.items() if not name.startswith(("prepared_statement_", "async_"))}
 
 
 def _close(thread: SqliteThread, _engine: Engine) -> None:
@@ -98,7 +108,6 @@ def _close(thread: SqliteThread, _engine: Engine) -> None:
 def _connected(url: URL) -> sqlite3.Connection:
     uri = url.query.get("uri") == "true"
     connection = sqlite3.connect(url.database or "", timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=uri)
-    connection.text_factory = _text
     for pragma in _SQLITE_PRAGMAS:
         connection.execute(pragma)
     return connection
@@ -137,15 +146,11 @@ def _open_first(_dialect: object, _record: object, words: Sequence[Any], options
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver begins nothing by itself; `_begin_sqlite` does
-    connection.driver_connection.text_factory = _text  # a broken byte must reach the digest check
+    connection.driver_connection.text_factory = any_text  # a broken byte must reach the digest check
     cursor = connection.cursor()
     for pragma in _SQLITE_PRAGMAS:
         cursor.execute(pragma)
     cursor.close()
-
-
-def _text(raw: bytes) -> str:
-    return str(raw, "utf-8", "surrogateescape")
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -162,18 +167,24 @@ def revision_of(connection: Connection) -> str:
 class Database:
     """One engine, with a way to read and a way to write.
 
-    Writers of one process queue for a lock of the process, so that none of them polls for SQLite's; those of several
+    Writers of one process wait for their turns in it, so that none of them polls for SQLite's lock; those of several
     processes queue in the database (SQLite: BEGIN IMMEDIATE; PostgreSQL: the advisory lock that a trigger takes).
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._reader = engine
         self._writer = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
-        self._lock: asyncio.Lock = engine.sync_engine.get_execution_options().get("write_lock") or asyncio.Lock()
         options = engine.sync_engine.get_execution_options()
+        self._turns: Turns = options.get("turns") or Turns()
         self._single: SqliteThread | None = options.get("writer")
         self._selecting: SqliteThread | None = options.get("reader")
+        self._lines: PostgresLines = options.get("lines")  # there are none where there are threads
         self.place = place_of(engine.url)
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether single statements are run by a thread of their own: on SQLite."""
+        return self._single is not None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -182,34 +193,35 @@ class Database:
             async with self._reader.begin() as connection:
                 yield connection
 
-    async def select(self, statement: Select[Any], sqlite: str, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        """The rows of one statement, a consistent view by itself, which is `sqlite` there; raises as `reading`."""
-        if self._selecting is not None:
-            with translated(self._reader.url):
-                found: list[Any] = await self._selecting.run(lambda one: one.execute(sqlite, values).fetchall())
+    async def select(self, statement: Mapping[str, str], *values: Any) -> Sequence[Sequence[Any]]:
+        """The rows of one statement, a consistent view by itself, which is given by dialect, with its values by number
+        (`?1`, `$1`); raises as `reading`."""
+        with translated(self._reader.url):
+            if self._selecting is not None:
+                return await self._selecting.run(partial(rows_of, statement["sqlite"], values))
+            async with self._lines.line() as line:
+                found: Sequence[Sequence[Any]] = await line.fetch(statement["postgresql"], *values)
                 return found
-        async with self.reading() as connection:
-            rows: Sequence[Sequence[Any]] = (await connection.execute(statement, values)).all()
-            return rows
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction, durable once the block has ended; raises as `reading`, and leaves IntegrityError alone."""
-        async with self._lock:
+        async with self._turns.alone():
             with translated(self._writer.url):
                 async with self._writer.begin() as connection:
                     yield connection
 
     @asynccontextmanager
-    async def single_writing(self) -> AsyncIterator[AsyncConnection | SqliteThread]:
-        """Who runs one statement that is its own transaction; raises as `reading`."""
-        async with self._lock:
+    async def single_writing(self) -> AsyncIterator[Any]:
+        """Who runs one statement that is its own transaction, a `SqliteThread` or an `asyncpg.Connection`; raises as
+        `reading`."""
+        async with self._turns.together():
             with translated(self._writer.url):
                 if self._single is not None:
                     yield self._single
                     return
-                async with self._writer.connect() as connection:
-                    yield connection
+                async with self._lines.line() as line:
+                    yield line
 
 
 @contextmanager

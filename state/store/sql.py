@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import TextClause, bindparam, func, insert, select, text, type_coerce
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import TextClause, bindparam, insert, select, text, type_coerce
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.types import NullType
@@ -18,7 +18,8 @@ from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
 from state.store.milestones import STREAMS, unfinished
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
-from state.store.single import insert_single
+from state.store.single import insert_evidence, insert_single
+from state.store.sqlite_thread import SqliteThread
 from state.store.tables import events, evidence
 
 HEADS_KEPT = 1024
@@ -39,21 +40,18 @@ _POSITION = select(events.c.position).where(
 _INSERT = insert(events).returning(events.c.position, sort_by_parameter_order=True)
 # the time as it is stored: what is not a time must reach the digest check, not fail in a converter
 STORED = select(*(type_coerce(c, NullType()).label(c.name) if c.name == "recorded_at" else c for c in events.c))
-_READ = STORED.where(events.c.stream == bindparam("stream"), events.c.version >= bindparam("from_version")).order_by(
-    events.c.version
-)
-_READ_LAST = STORED.where(
-    events.c.stream == bindparam("stream"),
-    events.c.version
-    >= select(func.max(events.c.version)).where(events.c.stream == bindparam("stream")).scalar_subquery()
-    - bindparam("count"),
-).order_by(events.c.version)
 _COLUMNS = [column.name for column in events.c]
 _VERSION, _DIGEST = _COLUMNS.index("version"), _COLUMNS.index("digest")
-_SQLITE_READ, _SQLITE_READ_LAST = (
-    str(one.compile(dialect=sqlite.dialect(paramstyle="named"), compile_kwargs={"literal_binds": False}))
-    for one in (_READ, _READ_LAST)
-)
+
+
+def _reading(where: str) -> Mapping[str, str]:
+    """For `Database.select`: the events of stream 1 for which more is so, in their order."""
+    text = f"SELECT {', '.join(_COLUMNS)} FROM events WHERE stream = #1 AND {where} ORDER BY version"
+    return {"sqlite": text.replace("#", "?"), "postgresql": text.replace("#", "$")}
+
+
+_READ = _reading("version >= #2")
+_READ_LAST = _reading("version >= (SELECT max(version) FROM events WHERE stream = #1) - #2")
 READ_ALL = STORED.where(events.c.position > bindparam("after")).order_by(events.c.position).limit(bindparam("at_most"))
 _BETWEEN = {
     "sqlite": "stream >= :begin AND stream < :end",
@@ -68,11 +66,7 @@ _UNFINISHED = {
     "postgresql": text(unfinished(_BETWEEN["postgresql"], lambda _: "")),
 }
 _EVIDENCE = select(evidence.c.bytes, evidence.c.size).where(evidence.c.digest == bindparam("digest"))
-# the same bytes may be stored by another process at the same instant: one of the two does nothing
-_INSERT_EVIDENCE = {
-    "sqlite": sqlite.insert(evidence).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(evidence).on_conflict_do_nothing(),
-}
+_INSERT_EVIDENCE = postgresql.insert(evidence).on_conflict_do_nothing()
 
 
 class SqlEventStore:
@@ -148,13 +142,13 @@ class SqlEventStore:
     async def read(self, stream: str, after_version: int = 0) -> tuple[RecordedEvent, ...]:
         # one event more at the front: the chain hangs on its digest
         first = max(0, after_version)
-        rows = await self._database.select(_READ, _SQLITE_READ, {"stream": stream, "from_version": first})
+        rows = await self._database.select(_READ, stream, first)
         read = _decode_from(stream, rows, first)
         self._remember(read)
         return read
 
     async def read_last(self, stream: str, count: int) -> tuple[RecordedEvent, ...]:
-        rows = await self._database.select(_READ_LAST, _SQLITE_READ_LAST, {"stream": stream, "count": count})
+        rows = await self._database.select(_READ_LAST, stream, count)
         read = _decode_from(stream, rows, max(0, rows[-1][_VERSION] - count) if rows else 0)
         self._remember(read)
         return read
@@ -190,9 +184,15 @@ class SqlEvidenceStore:
         packed = await asyncio.to_thread(pack, data, media_type)
         ref = packed.ref
         row = {"digest": ref.digest, "media_type": media_type, "bytes": packed.zstd, "size": ref.size}
+        if self._database.has_thread:
+            async with self._database.single_writing() as writer:
+                assert isinstance(writer, SqliteThread)  # it has one
+                await insert_evidence(writer, row)
+            return ref
         async with self._database.writing() as connection:
             if (await connection.execute(_EVIDENCE, {"digest": ref.digest})).first() is None:
-                await connection.execute(_INSERT_EVIDENCE[connection.dialect.name], row)
+                # the same bytes may be stored by another process at the same instant: one of the two does nothing
+                await connection.execute(_INSERT_EVIDENCE, row)
         return ref
 
     async def get(self, digest: str) -> bytes:

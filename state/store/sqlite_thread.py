@@ -7,7 +7,7 @@ disk that hangs would then hold up what renews the hosts' timers.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -69,3 +69,22 @@ def _tell(future: "asyncio.Future[Any]", how: Callable[[Any], None], what: Any) 
     loop = future.get_loop()
     if not loop.is_closed():
         loop.call_soon_threadsafe(tell)
+
+
+def rows_of(statement: str, values: Sequence[Any], connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """All rows. Text that is no UTF-8 comes with surrogates for its bytes, since it must reach the digest check;
+    only where there is any is the reader in Python used, which takes as long as the rest of reading a row."""
+    try:
+        return connection.execute(statement, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if "UTF-8" not in str(error):
+            raise
+    connection.text_factory = any_text
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        connection.text_factory = str
+
+
+def any_text(raw: bytes) -> str:
+    return str(raw, "utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
 """Proving a side, new or old: readiness, evidence, judgement, and freezing what was seen before anything is undone."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 
 from flows.work import Work, keep
 from state.canonical import sha256_hex
@@ -29,6 +29,7 @@ from state.store.port import EvidenceStore
 from state.target import Target
 from state.traffic import BASELINE, GENERATIONS, LOAD, ordered
 from tasks import baseline, readiness
+from tasks.boarding import Boarding
 from tasks.mark import has_reverted
 from tasks.observe import observe_gpus, observe_unit
 from tasks.verification import Started, gather, with_older
@@ -38,7 +39,7 @@ async def await_readiness(work: Work) -> Event:
     """Raises EngineFailed, StepFailed or DeadlineExceeded, see `tasks.readiness`; HostReverted where the old side did
     not come up because a host's own timer restored it meanwhile."""
     target, started = target_of(work.plan, work.action.side), await _started(work)
-    try:
+    async with _unless_reverted(work):
         boarding = await readiness.await_readiness(
             work.host,
             engine_for(target.engine),
@@ -49,18 +50,25 @@ async def await_readiness(work: Work) -> Event:
             clock=work.ports.clock,
             generation_timeout_s=work.ports.generation_s,
         )
-    except (EngineFailed, StepFailed, DeadlineExceeded) as error:
-        if work.action.side == "old" and (host := await _reverted_host(work)):
-            raise HostReverted(host) from error
-        raise
     return ReadinessReached(
         action=work.action.key,
         attempt=work.attempt,
         side=work.action.side,
         seconds=max(boarding.stages.values()),
         stages=tuple(boarding.stages.items()),
-        held=_held_by_log(work, target, started, boarding.lines),
+        held=_held_by_log(work, target, started, boarding),
     )
+
+
+@asynccontextmanager
+async def _unless_reverted(work: Work) -> AsyncIterator[None]:
+    """Raises HostReverted for a failure of the old side where a host's own timer has acted."""
+    try:
+        yield
+    except (EngineFailed, StepFailed, DeadlineExceeded) as error:
+        if work.action.side == "old" and (host := await _reverted_host(work)):
+            raise HostReverted(host) from error
+        raise
 
 
 async def _reverted_host(work: Work) -> str:
@@ -72,9 +80,11 @@ async def _reverted_host(work: Work) -> str:
     return ""
 
 
-def _held_by_log(work: Work, target: Target, started: Started, lines: Sequence[bytes]) -> tuple[str, ...]:
-    """The claims about the engine's arguments that its log shows to hold, before anything else is gathered."""
-    evidence = Evidence({"journal": b"\n".join(lines), "context": started.context()})
+def _held_by_log(work: Work, target: Target, started: Started, boarding: Boarding) -> tuple[str, ...]:
+    """The claims about the engine's arguments that its log shows to hold, before anything else is gathered. The lines
+    have been read as they came: no time is lost by reading them again."""
+    journal = {"journal": b"\n".join(boarding.lines), "context": started.context()}
+    evidence = Evidence(journal, read=boarding.reader.report())
     claims = [
         c for c in claims_of(work.plan, work.action.side) if c.plane == "control" or c.metric.startswith("argument.")
     ]
@@ -85,11 +95,21 @@ def _held_by_log(work: Work, target: Target, started: Started, lines: Sequence[b
 async def verify(work: Work) -> Event:
     """Traffic and reading; what cannot be read is left out, and judged as unknown. Samples add up over the rounds.
 
-    Raises HostReverted where a host's own timer restored the old side meanwhile: what was read may be of a service that
-    it has stopped since.
+    Raises EngineFailed or StepFailed where the start does not get as far as traffic, HostReverted where a host's own
+    timer restored the old side meanwhile: what was read may be of a service that it has stopped since.
     """
     started = await _started(work)
     target = target_of(work.plan, work.action.side)
+    if work.action.round == 1:
+        async with _unless_reverted(work):
+            await readiness.ready_for_traffic(
+                work.host,
+                engine_for(target.engine),
+                target,
+                started,
+                clock=work.ports.clock,
+                generation_timeout_s=work.ports.generation_s,
+            )
     begun = work.ports.clock()
     side, round_ = work.action.side, work.action.round
     order = ordered(claims_of(work.plan, side), work.plan.traffic, salt_of(work), round_, _spent(work))

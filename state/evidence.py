@@ -20,10 +20,12 @@ MEMORY_EVENTS = "memory-events"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Bytes by name, with the digest each is kept under. `context` says which invocation and processes are meant."""
+    """Bytes by name, with the digest each is kept under. `context` says which invocation and processes are meant.
+    `read` is the journal of this start alone where somebody has read it already, line by line."""
 
     items: Mapping[str, bytes]
     digests: Mapping[str, str] = field(default_factory=dict)
+    read: LogReport | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.items
@@ -77,6 +79,8 @@ class Evidence:
         Those that have ended meanwhile are known by the connection through which they wrote (`_STREAM_ID`): systemd
         makes one for each start, and all of its processes inherit it.
         """
+        if self.read is not None:
+            return self.read
         reader = LogReader()
         for line in self._own_lines():
             reader.feed_line(line)

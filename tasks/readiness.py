@@ -1,78 +1,30 @@
 """Awaiting readiness: the journal of this start tells the stages, and a generation that comes back is the proof."""
 
 import asyncio
-import json
+import functools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from state.engines.engine import Engine
 from state.errors import DeadlineExceeded, EngineFailed, StepFailed
 from state.inspection.engines import remedy
-from state.inspection.log import LogReader
-from state.inspection.report import Boot
 from state.target import Target
-from tasks import argv
+from tasks.boarding import SHORTEST_POLL_S, Boarding, Progress, follow, look_up, untold
 from tasks.endpoint import Answer, Clock, Endpoint
 from tasks.hosts.port import Host
 from tasks.observe import observe_unit
-from tasks.sequence import READ_TIMEOUT_S
 from tasks.verification import Started
-
-POLL_S, SHORTEST_POLL_S, POLL_SHARE = 0.1, 0.03, 0.01
-"""How often a closed port is tried again: after a hundredth of the time that the start has taken, within these bounds.
-A port has no event to await; a refused connection costs a millisecond, and sshd a line of its log."""
 
 GENERATION_TIMEOUT_S = 30.0
 """How long a first generation may take once the engine says that it is ready."""
 
+LookUp = Callable[[], Awaitable[None]]
+
 WATCH_S = 2.0
 CAUSE_S = 0.5
 WORD_S = 5.0
-
-Progress = Callable[[str, float], None]
-"""Told of each stage with the seconds since the start."""
-
-
-@dataclass
-class Boarding:
-    """What has been seen of the start so far."""
-
-    begun: float
-    reader: LogReader = field(default_factory=LogReader)
-    lines: list[bytes] = field(default_factory=list)
-    failed: asyncio.Event = field(default_factory=asyncio.Event)
-    stages: dict[str, float] = field(default_factory=dict)
-    said_ready: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def boot(self, started: Started) -> Boot | None:
-        boots = self.reader.report().boots
-        return next((b for b in reversed(boots) if started.main_pid in b.pids), boots[-1] if boots else None)
-
-    def hear(self, place: int, line: bytes, started: Started, now: float, progress: Progress) -> None:
-        """Take in record number `place` of this start, which comes twice: as it is followed, and as it is looked up."""
-        if place < len(self.lines):
-            return
-        self.lines.append(line)
-        self.reader.feed_line(line)
-        boot = self.boot(started)
-        if boot is not None and boot.stage:
-            self.reach(boot.stage, now, progress)
-        if boot is not None and boot.outcome == "failed":
-            self.failed.set()
-        if boot is not None and boot.outcome == "ready":
-            self.said_ready.set()
-
-    def pause_s(self, now: float) -> float:
-        """Seconds until a closed port is tried again."""
-        return min(POLL_S, max(SHORTEST_POLL_S, POLL_SHARE * (now - self.begun)))
-
-    def reach(self, stage: str, now: float, progress: Progress) -> None:
-        if stage not in self.stages:
-            self.stages[stage] = round(now - self.begun, 3)
-            progress(stage, self.stages[stage])
 
 
 async def await_readiness(
@@ -93,7 +45,7 @@ async def await_readiness(
     try:
         async with asyncio.timeout(timeout_s):
             await _first_of(
-                _follow(host, target, started, boarding, progress, clock),
+                follow(host, target, started, boarding, progress, clock),
                 _fail(target, boarding, started),
                 _watch(host, target, started),
                 _generate(host, engine, target, started, boarding, progress, clock, generation_timeout_s),
@@ -118,43 +70,6 @@ async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
             work.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     next(work for work in running if work in done).result()
-
-
-async def _follow(
-    host: Host, target: Target, started: Started, boarding: Boarding, progress: Progress, clock: Clock
-) -> None:
-    """Read this start's journal as it grows. Never returns by itself; the end of the stream is no end of the start."""
-    async with host.follow(argv.journal(target.unit, after=started.cursor, follow=True)) as lines:
-        place = 0
-        async for line in lines:
-            if _own(line, started):
-                boarding.hear(place, line, started, clock(), progress)
-                place += 1
-    await asyncio.Event().wait()
-
-
-async def _look_up(
-    host: Host, target: Target, started: Started, boarding: Boarding, progress: Progress, clock: Clock
-) -> None:
-    """Read what the journal has by now: journald wakes its followers up to 250 ms after a record is there (systemd 252,
-    POST_CHANGE_TIMER_INTERVAL_USEC), but whoever reads the file sees it at once. Without a cursor there is no telling
-    which record is which."""
-    if not started.cursor:
-        return
-    (read,) = await host.run_all([argv.journal(target.unit, after=started.cursor)], timeout_s=READ_TIMEOUT_S)
-    for place, line in enumerate(line for line in read.stdout.splitlines() if _own(line, started)):
-        boarding.hear(place, line, started, clock(), progress)
-
-
-def _own(line: bytes, started: Started) -> bool:
-    """Whether a record is of this start: not of older processes, whatever invocation journald stamps on them."""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return False
-    if not isinstance(record, dict) or record.get("_PID") in {str(pid) for pid in started.old_pids}:
-        return False
-    return record.get("_SYSTEMD_INVOCATION_ID", record.get("INVOCATION_ID")) in (started.invocation, None)
 
 
 async def _fail(target: Target, boarding: Boarding, started: Started) -> None:
@@ -198,7 +113,7 @@ async def soak(host: Host, engine: Engine, target: Target, started: Started, *, 
         raise lost
     async with Endpoint(host, target.endpoint) as endpoint:
         answer = await endpoint.ask(engine.generation(PROMPT, 8, exact=False), timeout_s=GENERATION_TIMEOUT_S)
-    if not answer.ok or engine.reply(answer.body) is None:
+    if not _generates(engine, answer):
         why = answer.error or f"HTTP {answer.status}"
         raise StepFailed("soak", f"{target.endpoint} does not generate any more after {soak_s:g} s: {why}")
 
@@ -227,29 +142,81 @@ async def _generate(
             finally:
                 asked.cancel()
             if answer is None:
-                raise StepFailed(
-                    "await-readiness",
-                    f"{target.endpoint} answers, but no generation came back within {generation_timeout_s:g} s",
-                    hint="the scheduler hangs: look for a watchdog line or an Xid, "
-                    "and restart with the last good revision",
-                )
-            reply = engine.reply(answer.body) if answer.ok else None
-            if reply is None:
+                raise _hung("await-readiness", target, generation_timeout_s)
+            if not _generates(engine, answer):
                 await asyncio.sleep(boarding.pause_s(clock()))
-            elif knew or not await _says(boarding, lambda: _look_up(host, target, started, boarding, progress, clock)):
+            elif started.cursor or knew or not await _says(boarding):
                 boarding.reach("generating", clock(), progress)
                 return
 
 
-async def _says(boarding: Boarding, look_up: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """After a generation that came before the engine's own word: wait for the word. False if it does not come (a log at
-    level warning has no such line) and the generation counts; True if it came: another one has to come after it."""
+async def ready_for_traffic(
+    host: Host,
+    engine: Engine,
+    target: Target,
+    started: Started,
+    *,
+    clock: Clock = time.monotonic,
+    generation_timeout_s: float = GENERATION_TIMEOUT_S,
+) -> None:
+    """Wait for the engine's own word that it is ready, and for a generation after it: the first one may have come back
+    before, and nothing of the engine's warm-up is to be taken for ours.
+
+    WORD_S at most for the word: a log at level warning has no such line. Raises EngineFailed with the cause of whatever
+    ends the start until then, StepFailed where it generates no more. Nothing is waited for without a cursor, which
+    tells where this start begins in the journal: `await_readiness` does there.
+    """
+    if not started.cursor:
+        return
+    boarding = Boarding(clock())
+    looked_up = functools.partial(look_up, host, target, started, boarding, clock)
+    await looked_up()
+    await _first_of(
+        follow(host, target, started, boarding, untold, clock),
+        _fail(target, boarding, started),
+        _watch(host, target, started),
+        _again(host, engine, target, boarding, looked_up, generation_timeout_s),
+    )
+
+
+async def _again(
+    host: Host, engine: Engine, target: Target, boarding: Boarding, looked_up: LookUp, timeout_s: float
+) -> None:
+    """Generate once more after the engine's word; not at all without that word. What has ended is told by `_fail`."""
+    if not await _says(boarding, looked_up):
+        return
+    question = engine.generation(PROMPT, 8, exact=False)
+    try:
+        async with asyncio.timeout(timeout_s), Endpoint(host, target.endpoint) as endpoint:
+            while True:
+                if _generates(engine, await endpoint.ask(question, timeout_s=3600)) and not boarding.failed.is_set():
+                    return
+                await asyncio.sleep(SHORTEST_POLL_S)
+    except TimeoutError:
+        raise _hung("verify", target, timeout_s) from None
+
+
+def _generates(engine: Engine, answer: Answer) -> bool:
+    return answer.ok and engine.reply(answer.body) is not None
+
+
+def _hung(action: str, target: Target, seconds: float) -> StepFailed:
+    return StepFailed(
+        action,
+        f"{target.endpoint} answers, but no generation came back within {seconds:g} s",
+        hint="the scheduler hangs: look for a watchdog line or an Xid, and restart with the last good revision",
+    )
+
+
+async def _says(boarding: Boarding, looked_up: LookUp | None = None) -> bool:
+    """Whether the engine says that it is ready, within WORD_S: a log at level warning has no such line."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(WORD_S):
             while not boarding.said_ready.is_set():
                 begun = loop.time()
-                await look_up()
+                if looked_up is not None:
+                    await looked_up()
                 await _set_within(boarding.said_ready, max(SHORTEST_POLL_S, loop.time() - begun))
     except TimeoutError:
         return False

@@ -94,7 +94,7 @@ def scripted(name: str, *, changes: Mapping[str, Any] | None = None, arguments: 
     return Conduct(scene={"faults": [fault(name, **options)]}, changes=changes or {}, arguments=arguments or {})
 
 
-READY, STOP = "await-readiness:new", "stop-service"
+READY, TRAFFIC, STOP = "await-readiness:new", "verify:new:1", "stop-service"
 LEFTOVER = {"fault": "slow-stop-leftover", "seconds": 1, "leftover_seconds": 600}
 FEWER_ACCEPTED = {STAND_IN: '{"mean_accept_length": 2.0}'}
 FEW_ACCEPTED = Conduct(arguments={"mem_fraction_static": 0.7}, changes=LENGTH, earlier=True, files=FEWER_ACCEPTED)
@@ -103,7 +103,7 @@ ELSEWHERE = Conduct(arguments={"port": 40000}, changes={"engine": {"endpoint": "
 
 ROWS: Sequence[Row] = (
     Row(ask="A1", case="hangs-at-once", broken="`/health` is 200, and no generation ever comes back", by="action",
-        name=READY, result="rolled-back", says=r"no generation came back within 10 s.*scheduler hangs",
+        name=TRAFFIC, result="rolled-back", says=r"no generation came back within 10 s.*scheduler hangs",
         conduct=scripted("hang-after-ready")),
     Row(ask="A1", case="hangs-later", broken="it hangs after eight requests", name="requests-answered",
         says=r"\d of \d+ requests answered; no answer within", conduct=scripted("hang-after-ready", requests=8)),
@@ -130,7 +130,7 @@ ROWS: Sequence[Row] = (
     Row(ask="A7", case="another-fraction", broken="another memory fraction is in effect than was asked for",
         name="mem-fraction-static", says=r"0\.88 .*wanted 0\.75", conduct=scripted("wrong-mem-fraction"), lab=True),
     Row(ask="A8", case="dead-not-busy", broken="nothing moves any more; a service that is busy with prefill is whole",
-        by="action", name=READY, result="rolled-back", says="no generation came back within 10 s",
+        by="action", name=TRAFFIC, result="rolled-back", says="no generation came back within 10 s",
         conduct=scripted("hang-after-ready", health="503"), whole="busy with long prompts"),
     Row(ask="B9", case="orphan", broken="a worker outlives the stop and keeps the port", by="action", name=STOP,
         result="rolled-back", says=r"left PID \d+ .*which holds port",

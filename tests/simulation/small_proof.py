@@ -21,11 +21,11 @@ from state.plan import Plan
 from state.target import Target
 from tasks import argv
 from tasks.baseline import Baseline
+from tasks.boarding import Boarding
 from tasks.hosts.port import Host
 from tasks.observe import observe_gpus, observe_unit
 from tasks.preflight import Preflight
 from tasks.properties import listeners_of
-from tasks.readiness import Boarding
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
 from tasks.verification import Items, Started, read_start
@@ -96,6 +96,10 @@ async def await_readiness(
     return boarding
 
 
+async def ready_for_traffic(host: Host, _engine: Engine, target: Target, started: Started, **_: Any) -> None:
+    await _refuse_lost(host, target, started)
+
+
 async def _refuse_lost(host: Host, target: Target, started: Started) -> None:
     unit = await observe_unit(host, target.unit)
     if not unit.active or unit.invocation != started.invocation or unit.restarts != started.restarts:
@@ -134,6 +138,7 @@ def small_proofs(proofs: Proofs) -> Iterator[None]:
         "flows.perform.preflight": preflight,
         "flows.perform.baseline.take": take,
         "flows.prove.readiness.await_readiness": await_readiness,
+        "flows.prove.readiness.ready_for_traffic": ready_for_traffic,
         "flows.prove.readiness.soak": soak,
         "flows.prove.gather": gathering(proofs),
     }

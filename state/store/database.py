@@ -178,7 +178,8 @@ class Database:
         self._turns: Turns = options.get("turns") or Turns()
         self._single: SqliteThread | None = options.get("writer")
         self._selecting: SqliteThread | None = options.get("reader")
-        self._lines: PostgresLines = options.get("lines")  # there are none where there are threads
+        lines: Any = options.get("lines")  # there are none where there are threads
+        self._lines: PostgresLines = lines
         self.place = place_of(engine.url)
 
     @property
@@ -199,9 +200,7 @@ class Database:
         with translated(self._reader.url):
             if self._selecting is not None:
                 return await self._selecting.run(partial(rows_of, statement["sqlite"], values))
-            async with self._lines.line() as line:
-                found: Sequence[Sequence[Any]] = await line.fetch(statement["postgresql"], *values)
-                return found
+            return await self._lines.fetch(statement["postgresql"], *values)
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:

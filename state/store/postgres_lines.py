@@ -5,7 +5,7 @@ take twice as long as the statement itself. Everything else goes through SQLAlch
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -47,6 +47,26 @@ class PostgresLines:
                 raise
             self._rest(connection)
 
+    async def fetch(self, statement: str, *values: Any) -> Sequence[Sequence[Any]]:
+        """The rows of a statement that only reads; asked again over a new line, where the server ended the one before,
+        as one that was started anew has ended all of them."""
+        import asyncpg
+
+        ended = (asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.IdleSessionTimeoutError)
+        lost = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError, ConnectionError)
+        try:
+            return await self._fetched(statement, values)
+        except (*ended, *lost):
+            idle, self._idle = self._idle, []
+            for connection, _ in idle:
+                connection.terminate()
+            return await self._fetched(statement, values)
+
+    async def _fetched(self, statement: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        async with self.line() as line:
+            rows: Sequence[Sequence[Any]] = await line.fetch(statement, *values)
+            return rows
+
     async def close(self) -> None:
         """Close those that nobody uses."""
         idle, self._idle = self._idle, []
@@ -70,7 +90,7 @@ async def _answers(connection: Any) -> bool:
 
     try:
         await connection.fetchval("SELECT 1")
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError):
         connection.terminate()
         return False
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""uvicorn for the API: event streams end before it waits for its connections."""
+"""uvicorn for the API: no answer is held back, and event streams end before it waits for its connections."""
 
 import asyncio
 import socket
@@ -17,6 +17,11 @@ class Server(uvicorn.Server):
         """Set once the server listens, or has given up."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Connections take TCP_NODELAY from the socket that listens (tcp(7)). asyncio sets it only where the socket's
+        protocol number is TCP's, not 0 as in one from `create_server`; an answer's body then waits some 40 ms for the
+        acknowledgement of its head (Nagle's algorithm and delayed acknowledgements, RFC 9293, 3.7.4 and 3.8.6.3)."""
+        for listening in sockets or ():
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             await super().startup(sockets)
         finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from state.store.connect import Stores, open_stores
 from state.store.tokens import SCOPES, Scope, TokenStore
 from tasks.practice.scene import Scene, scene
 from tests.practice.quick import QUICK
+
+_TLS = ssl.create_default_context()
+"""Made once: each client of httpx would read all of the authorities anew, for a server without TLS."""
 
 GENEROUS = ApiSettings(rate=10_000, burst=10_000, heartbeat_s=1.0, tail_s=0.02)
 
@@ -63,7 +67,8 @@ class Served:
 
     def client(self, token: str = "all", **headers: str) -> httpx.AsyncClient:
         given = {"Authorization": f"Bearer {self.tokens[token]}"} if token else {}
-        return httpx.AsyncClient(base_url=self.url, headers={**given, **headers}, timeout=60, trust_env=False)
+        asked = {**given, **headers}
+        return httpx.AsyncClient(base_url=self.url, headers=asked, timeout=60, trust_env=False, verify=_TLS)
 
     async def ended(self, rollout: str) -> str:
         folded = await self.resident.ended(rollout)

@@ -1,6 +1,7 @@
 """What bounds a client, what every answer carries, and what is said while the store is away."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,6 +25,14 @@ async def server(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Served]:
     settings = GENEROUS.model_copy(update={"body_bytes": 4096, "body_timeout_s": 0.3})
     async with served(sqlite_url, tmp_path / "marks", settings, started=False) as ready:
         yield ready
+
+
+async def test_no_answer_waits_for_an_acknowledgement_of_its_head(server: Served) -> None:
+    async with server.client() as client:
+        assert (await client.get("/api/v1/services")).status_code == 200
+        (connection,) = server.server.server_state.connections
+        connected = connection.transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 async def test_a_token_that_asks_too_often_waits_and_others_do_not(sqlite_url: str, tmp_path: Path) -> None:

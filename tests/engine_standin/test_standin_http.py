@@ -39,6 +39,17 @@ async def exchanged(sent: bytes) -> bytes:
     return received
 
 
+async def test_no_part_of_an_answer_waits_for_an_acknowledgement_of_the_one_before() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = await start_http(listener, _handler)
+    with socket.create_connection(listener.getsockname()):
+        accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    server.close()
+    await server.wait_closed()
+
+
 CLOSE = b"Connection: close\r\n\r\n"
 
 

@@ -69,6 +69,7 @@ async def start_http(listener: socket.socket, handler: Handler) -> asyncio.Abstr
         finally:
             writer.close()
 
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as uvicorn's connections have it; they inherit it
     return await asyncio.start_server(connected, sock=listener)
 
 

@@ -12,7 +12,7 @@ from state.canonical import canonical_json
 from state.errors import HistoryCorrupt
 from state.store.port import GENESIS, NewEvent, RecordedEvent
 
-_quoted = lru_cache(4096)(json.JSONEncoder(ensure_ascii=False).encode)
+quoted = lru_cache(4096)(json.JSONEncoder(ensure_ascii=False).encode)
 """A string as canonical JSON writes it."""
 
 
@@ -37,7 +37,7 @@ class Sealed:
             self.type,
             self.schema_version,
             json.loads(self.data),
-            json.loads(self.metadata),
+            {} if self.metadata == "{}" else json.loads(self.metadata),
             self.recorded_at,
             self.digest,
         )
@@ -62,13 +62,15 @@ def digest_of_texts(
     previous: str, stream: str, version: int, type: str, schema_version: int, data: str, metadata: str, recorded_at: str
 ) -> str:
     """`event_digest` of canonical JSON texts: what is stored need not be parsed to be checked."""
-    names = f'["{previous}",{_quoted(stream)},{version},{_quoted(type)},{schema_version}'
+    names = f'["{previous}",{quoted(stream)},{version},{quoted(type)},{schema_version}'
     whole = f'{names},{data},{metadata},"{recorded_at}"]'
     return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def utc_text(moment: datetime) -> str:
     """ISO 8601 in UTC with microseconds, always 32 characters; raises ValueError for a naive time."""
+    if moment.tzinfo is UTC:
+        return moment.isoformat(timespec="microseconds")
     if moment.tzinfo is None:
         raise ValueError(f"{moment.isoformat()} has no time zone")
     return moment.astimezone(UTC).isoformat(timespec="microseconds")

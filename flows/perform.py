@@ -1,22 +1,19 @@
-"""What each action does: the work of `tasks`, with what the history says it needs, and the event that it makes."""
+"""What each action does once there is something to do: the work of `tasks`, and the event that it makes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from flows import conclude, hold, lease, prove
+from flows import hold, lease, prove
 from flows.history import History
 from flows.keepalive import renew_timers
-from flows.looking import look
-from flows.ports import Hosts, Ports
 from flows.spooled import mark_ahead, old_files_are_kept
 from flows.uncut import uncut
 from flows.work import Work, keep
-from state.action import Action
 from state.action import step as step_action
 from state.engines.engine import Engine, engine_for
 from state.errors import PlanStale, PreflightRefused
-from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
+from state.events import BaselineRecorded, Event, PreflightPassed, StepSucceeded
 from state.leases import proven
-from state.rollout import Rollout
+from state.observation import Observation
 from state.steps import (
     ArmTimer,
     DisarmTimer,
@@ -31,28 +28,11 @@ from state.steps import (
 from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
 from tasks.boots import same_boot
-from tasks.observe import observe
+from tasks.observe import observe, observe_unit
 from tasks.preflight import preflight
 from tasks.sequence import forget_units
+from tasks.together import together
 from tasks.verification import Items
-
-
-def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event | None]]:
-    async def perform(action: Action, attempt: int, rollout: Rollout) -> Event | None:
-        return await _ACTIONS[action.kind](Work(ports, hosts, action, attempt, rollout))
-
-    return perform
-
-
-async def _plan(work: Work) -> Event:
-    plan, _ = await look(work.hosts, work.revision, work.ports, work.requested.purpose)
-    reviewed = work.requested.reviewed_plan
-    if reviewed and not plan.digest.startswith(reviewed):
-        raise PlanStale(reviewed, plan.digest)
-    if plan.unchanged and work.requested.purpose != "verify":
-        await lease.refuse_held(work.ports, work.requested)
-    plan = await conclude.with_estimate(work.ports, plan)
-    return PlanMade(action=work.action.key, attempt=work.attempt, plan=plan, digest=plan.digest)
 
 
 async def _lease(work: Work) -> Event:
@@ -68,11 +48,11 @@ async def _taken(work: Work) -> Event:
 
 
 async def _preflight(work: Work) -> Event:
-    observed = await observe(work.host, work.gpu_host, work.revision)
-    if observed.digest != work.plan.observed:
-        raise PlanStale(work.plan.observed, observed.digest)
-    loaded_gb = await _loaded_gb(work)
-    found = await preflight(work.host, work.gpu_host, work.engine, work.revision, work.plan, observed, loaded_gb)
+    """What the plan rests on is observed anew while everything else is asked."""
+    async with together() as group:
+        observed = group.create_task(_as_planned(work))
+        loaded = group.create_task(_loaded_gb(work))
+        found = await preflight(work.host, work.gpu_host, work.engine, work.revision, work.plan, observed, loaded)
     if found.refusals:
         raise PreflightRefused(found.refusals)
     return PreflightPassed(
@@ -82,6 +62,14 @@ async def _preflight(work: Work) -> Event:
         warnings=found.warnings,
         engine_version=found.engine_version,
     )
+
+
+async def _as_planned(work: Work) -> Observation:
+    """Raises PlanStale where it is not as it was when the plan was made."""
+    observed = await observe(work.host, work.gpu_host, work.revision)
+    if observed.digest != work.plan.observed:
+        raise PlanStale(work.plan.observed, observed.digest)
+    return observed
 
 
 async def _loaded_gb(work: Work) -> float | None:
@@ -97,11 +85,14 @@ async def _loaded_gb(work: Work) -> float | None:
 
 
 async def _baseline(work: Work) -> Event:
-    observed = await observe(work.host, work.gpu_host, work.revision)
-    taken = await baseline.take(work.host, _running(work), work.plan.previous, observed)
+    unit = await observe_unit(work.host, work.revision.unit)
+    taken = await baseline.take(work.host, _running(work), work.plan.previous, unit)
     items = {**taken.items, **await _measured(work, good=taken.good)}
-    cursor = await baseline.cursor(work.host)
-    gpu_cursor = await baseline.cursor(work.gpu_host) if work.gpu_host and work.revision.drivers else ""
+    gpu_host = work.gpu_host if work.revision.drivers else None
+    async with together() as group:
+        cursor = group.create_task(baseline.cursor(work.host))
+        gpu_cursor = group.create_task(baseline.cursor(gpu_host)) if gpu_host else None
+        kept = group.create_task(keep(work.ports.evidence, items))
     return BaselineRecorded(
         action=work.action.key,
         attempt=work.attempt,
@@ -110,9 +101,9 @@ async def _baseline(work: Work) -> Event:
         invocation=taken.invocation,
         main_pid=taken.main_pid,
         pids=taken.pids,
-        cursor=cursor,
-        gpu_cursor=gpu_cursor,
-        evidence=await keep(work.ports.evidence, items),
+        cursor=cursor.result(),
+        gpu_cursor=gpu_cursor.result() if gpu_cursor else "",
+        evidence=kept.result(),
     )
 
 
@@ -198,8 +189,7 @@ async def _of_this_boot(work: Work, pids: Iterable[int]) -> frozenset[int]:
     return frozenset()
 
 
-_ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
-    "plan": _plan,
+ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
     "lease": _lease,
     "preflight": _preflight,
     "baseline": _baseline,
@@ -211,6 +201,4 @@ _ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
     "hold": hold.await_answer,
     "soak": prove.soak,
     "freeze": prove.freeze,
-    "conclude": conclude.conclude,
-    "release": conclude.release,
 }

@@ -23,7 +23,11 @@ BASELINE_PASSES = 8
 
 
 PAIR = 2
-"""Long generations go two at a time: what only company spoils shows in no single one."""
+"""Long generations go two at a time: what only company spoils shows in no single one. Figures of acceptance are figures
+of so many at once, and rest on the decode records of them all."""
+
+TEXTS_AT_ONCE = 4
+"""So many at once where no figure is taken of them, but their text is judged alone: more company, and half the time."""
 
 BASELINE_GENERATIONS = 12
 """Long generations of the old service: every built-in prompt twice."""
@@ -46,6 +50,7 @@ class Traffic(Value):
 class Order(Value):
     """What one round asks of one side. `passes` are measured at each of `levels`, numbered from `first_pass`, after one
     that warms up; each of `quizzes` is asked `askings` questions, from number `first_asking` on; all within `seconds`.
+    `generations` are long texts, `at_once` of them at a time.
     """
 
     traffic: Traffic
@@ -58,6 +63,7 @@ class Order(Value):
     askings: int = 0
     first_asking: int = 0
     generations: int = 0
+    at_once: int = PAIR
     seconds: float = BUDGET_S
 
 
@@ -70,6 +76,7 @@ def ordered(claims: Sequence[Claim], traffic: Traffic, salt: str, round_: int, s
         salt=salt,
         round=round_,
         generations=_generations(claims, round_),
+        at_once=PAIR if _is_about_drafts(claims) else TEXTS_AT_ONCE,
         levels=levels(claims),
         passes=passes(round_),
         first_pass=passes_before(round_),
@@ -89,6 +96,11 @@ def _generations(claims: Sequence[Claim], round_: int) -> int:
     if accepting:
         return max(generations(round_), *accepting)
     return max((c.minimum_sample for c in claims if c.metric == "answers.degenerate"), default=PAIR)
+
+
+def _is_about_drafts(claims: Iterable[Claim]) -> bool:
+    """Whether a claim is about speculation, beyond its being off."""
+    return any(claim.plane == "speculation" and claim.expected != "off" for claim in claims)
 
 
 def baseline_order(claims: Sequence[Claim], traffic: Traffic, salt: str) -> Order | None:

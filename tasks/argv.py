@@ -232,6 +232,11 @@ def sets_variable(path: str, names: Sequence[str]) -> Argv:
     return Argv(("/bin/sh", "-c", render_sequence([must("grep", "-oE", "-e", wanted, "--", path)])), root=True)
 
 
+def environs(pids: Iterable[int]) -> Argv:
+    """Variables of all of these processes that are there, one after the other, not told apart."""
+    return Argv(("cat", "--", *(f"/proc/{pid}/environ" for pid in pids)), root=True)
+
+
 def verify_unit(path: str) -> Argv:
     return Argv(("systemd-analyze", "verify", path), root=True)
 

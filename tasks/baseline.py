@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from state.engines.engine import Engine
-from state.observation import Observation
+from state.observation import ObservedUnit
 from state.target import Target
 from state.traffic import GENERATIONS, LOAD, Order
 from tasks import argv
-from tasks.endpoint import Clock, Endpoint
+from tasks.endpoint import Answer, Clock, Endpoint
 from tasks.hosts.port import Host
 from tasks.load import measure
 from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
+from tasks.together import together
 from tasks.traffic import checkable_answers, generations
 from tasks.verification import Items, Started, model_of, read_start
 
@@ -33,41 +34,45 @@ class Baseline:
     items: Items
 
 
-async def take(host: Host, engine: Engine, target: Target | None, observed: Observation) -> Baseline:
-    """Read the running start and ask it for one generation. A service that is down, or does not generate, is no error:
-    it is recorded as such."""
-    unit = observed.unit
+async def take(host: Host, engine: Engine, target: Target | None, unit: ObservedUnit) -> Baseline:
+    """Read the running start, and ask it for one generation meanwhile. A service that is down, or does not generate, is
+    no error: it is recorded as such."""
     if target is None or not unit.active:
         return Baseline(
             False, f"{unit.name} is {unit.active_state}: there is no good state to go back to", "", 0, (), {}
         )
-    pids = tuple(sorted(await processes(host, unit.control_group, unit.main_pid)))
-    started = Started(unit.invocation, unit.main_pid, cursor="", restarts=unit.restarts)
-    async with Endpoint(host, target.endpoint) as endpoint:
-        question = engine.generation("The quick brown fox", 8, exact=False)
-        answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
-        good = answer.ok and engine.reply(answer.body) is not None
-        answers = await _answers(endpoint, engine, target) if good else []
+    started = Started(unit.invocation, unit.main_pid, "", unit.restarts, group=unit.control_group)
+    async with together() as group:
+        living = group.create_task(processes(host, unit.control_group, unit.main_pid))
+        reading = group.create_task(read_start(host, target, started, journal=False))
+        asking = group.create_task(_asked(host, engine, target))
+    answer, good, answers = asking.result()
     summary = f"{unit.name} runs as PID {unit.main_pid} and generates" if good else (
         f"{unit.name} is active, but does not generate ({answer.error or f'HTTP {answer.status}'})"
     )  # fmt: skip
-    items = {
-        name: item for name, item in (await read_start(host, engine, target, started)).items() if name != "journal"
-    }
+    items = reading.result()
     items["generation"] = (
         json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(),
         "application/json",
     )
     if answers:
         items["answers"] = (json.dumps(answers).encode(), "application/json")
+    pids = tuple(sorted(living.result()))
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
 
 
-async def _answers(endpoint: Endpoint, engine: Engine, target: Target) -> list[dict[str, Any]]:
-    """The checkable questions, so that it can be told afterwards which answers are others now."""
-    (asked,) = [q for name, q in engine.probes().items() if name == "models"]
-    models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
-    return await checkable_answers(endpoint, engine, model_of(target, models.body if models.ok else b""))
+async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bool, list[dict[str, Any]]]:
+    """The answer to one generation, and whether it is a good one; then those to the checkable questions, so that it can
+    be told afterwards which are others now."""
+    async with Endpoint(host, target.endpoint) as endpoint:
+        question = engine.generation("The quick brown fox", 8, exact=False)
+        answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
+        if not answer.ok or engine.reply(answer.body) is None:
+            return answer, False, []
+        (asked,) = [q for name, q in engine.probes().items() if name == "models"]
+        models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
+        model = model_of(target, models.body if models.ok else b"")
+        return answer, True, await checkable_answers(endpoint, engine, model)
 
 
 async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:
@@ -77,8 +82,7 @@ async def measured(host: Host, engine: Engine, target: Target, order: Order, clo
         (asked,) = [q for name, q in engine.probes().items() if name == "models"]
         models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
         model = model_of(target, models.body if models.ok else b"")
-        prompts = order.traffic.prompts
-        long = await generations(endpoint, engine, order.generations, prompts) if order.generations else []
+        long = await generations(endpoint, engine, order) if order.generations else []
         silent = any(one["status"] == 0 for one in long)
         passes = [] if silent else await measure(endpoint, engine, model, order, clock)
     found = {GENERATIONS: long, LOAD: passes}
@@ -93,9 +97,10 @@ async def cursor(host: Host) -> str:
 
 async def freeze(host: Host, unit: str, since: str) -> Items:
     """The journal since the start and the unit's state, before anything of it is undone."""
-    shown, journal, kernel = await host.run_all(
-        [argv.show(unit), argv.journal(unit, after=since), argv.kernel_log(after=since)], timeout_s=READ_TIMEOUT_S
-    )
+    questions = (argv.show(unit), argv.journal(unit, after=since), argv.kernel_log(after=since))
+    async with together() as group:
+        asked = [group.create_task(host.run_all([one], timeout_s=READ_TIMEOUT_S)) for one in questions]
+    shown, journal, kernel = (task.result()[0] for task in asked)
     items: Items = {"unit": (shown.stdout, "text/plain")}
     if journal.ok:
         items["journal"] = (journal.stdout[-FROZEN_BYTES:], "application/x-journal")

@@ -13,17 +13,22 @@ from tasks.hosts.port import Host
 from tasks.observe import observe_gpus
 from tasks.quarantine import quarantined, refusal
 from tasks.sequence import READ_TIMEOUT_S
+from tasks.together import together
 
 
 async def gpu_refusals(host: Host, plan: Plan) -> list[str]:
     """Absent devices, groups with strangers, drivers that are not loaded, quarantine, and guests that hold a device."""
     moves = [move for step in plan.steps if isinstance(step, RebindGpus) for move in step.moves]
-    gpus = await observe_gpus(host, plan.gpus)
+    async with together() as group:
+        observing = group.create_task(observe_gpus(host, plan.gpus))
+        others = [
+            group.create_task(_drivers(host, moves)),
+            group.create_task(quarantine_refusals(host, plan)),
+            group.create_task(_guests(host, [move for move in moves if move.before == VFIO])),
+        ]
     return [
-        *(sentence for gpu in gpus for sentence in group_refusals(gpu, plan.gpus, host.name)),
-        *await _drivers(host, moves),
-        *await quarantine_refusals(host, plan),
-        *await _guests(host, [move for move in moves if move.before == VFIO]),
+        *(sentence for gpu in observing.result() for sentence in group_refusals(gpu, plan.gpus, host.name)),
+        *(sentence for found in others for sentence in found.result()),
     ]
 
 

@@ -1,6 +1,6 @@
 """Preflight: everything that can refuse a rollout before it touches anything, all refusals at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 
 from state import checkpoint
@@ -13,14 +13,13 @@ from state.revision import Revision
 from tasks import argv
 from tasks.checkpoint import read_loading
 from tasks.driver_preflight import driver_refusals
+from tasks.engine_preflight import flag_refusals, help_of, version_of, version_refusals
 from tasks.gpu_preflight import boot_doubts, boot_refusals, gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.port_range import port_doubts
 from tasks.properties import listeners_of, pids_of
 from tasks.sequence import READ_TIMEOUT_S
-
-HELP_TIMEOUT_S = 120.0
-"""SGLang takes about 20 s to print its help (seen with 0.5.17)."""
+from tasks.together import together
 
 DISK_BYTES = 64 * 1024 * 1024
 SYSTEMD = 240
@@ -43,44 +42,70 @@ async def preflight(
     engine: Engine,
     revision: Revision,
     plan: Plan,
-    observed: Observation,
-    loaded_gb: float | None = None,
+    observing: Awaitable[Observation],
+    loaded: Awaitable[float | None],
 ) -> Preflight:
-    """Reads only. Raises what the Host port raises; refusals are returned, never raised, so that all are told.
+    """Reads only, and asks everything at the same time that needs no other answer. Raises what the Host port raises;
+    refusals are returned, never raised, so that all are told.
 
-    `loaded_gb` is what an earlier start of the same model loaded on each GPU, None where that is not known."""
-    asked = _questions(engine, revision)
-    answers = dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
+    `observing` brings what the plan rests on, `loaded` the GB that an earlier start of the same model loaded on each
+    GPU, None where that is not known."""
+    loading = engine.loading(revision.arguments)
+    async with together() as group:
+        on_gpus = group.create_task(_on_gpu_host(gpu_host, revision, plan))
+        helping = group.create_task(help_of(host, engine, revision))
+        driver = group.create_task(driver_refusals(host))
+        reading = group.create_task(read_loading(host, loading))
+        ports = group.create_task(port_doubts(host, revision))
+        answers = await _answers(host, engine, revision)
+        observed = await observing
+        variables = group.create_task(_variables(host, revision, answers))
+        holding = group.create_task(_ports(host, revision, observed, answers))
+        drop_ins = await _drop_ins(host, observed, answers)
+        loaded_gb = await loaded
     version = version_of(engine, answers.get("version"))
-    drop_ins = await _drop_ins(host, observed, answers)
-    refusals = [
+    known, gpus = reading.result()
+    gpus = () if plan.gpus else gpus  # others will be there once they are moved
+    gpu_refused, gpu_doubts = on_gpus.result()
+    refusals = (
         *_system(answers, host.name),
         *_paths(answers, revision, host.name),
-        *await _flags(host, engine, revision, answers),
-        *await _ports(host, revision, observed, answers),
+        *(flag_refusals(revision, helping.result(), host.name) if answers["engine"].ok else ()),
+        *holding.result(),
         *_unit(revision, observed, answers),
         *(sentence for path, read in drop_ins.items() for sentence in _against(revision, path, read)),
-        *await _variables(host, revision, answers),
-        *_version(revision, version),
-        *await driver_refusals(host),
-    ]
-    loading = engine.loading(revision.arguments)
-    known, gpus = await read_loading(host, loading)
-    gpus = () if plan.gpus else gpus  # others will be there once they are moved
-    refusals += checkpoint.refusals(loading, known, gpus, host.name)
-    if gpu_host and plan.gpus:
-        refusals += await gpu_refusals(gpu_host, plan)
-    if gpu_host:
-        refusals += await boot_refusals(gpu_host, plan)
+        *variables.result(),
+        *version_refusals(revision, version),
+        *driver.result(),
+        *checkpoint.refusals(loading, known, gpus, host.name),
+        *gpu_refused,
+    )
     checks = (
         *_checks(revision, version, len(plan.gpus), host.name),
         checkpoint.fit(loading, known, gpus, loaded_gb),
     )
-    doubts = (*checkpoint.doubts(loading, known, loaded_gb), *await port_doubts(host, revision))
-    if gpu_host and revision.drivers:
-        doubts += tuple(await boot_doubts(gpu_host, revision))
-    warnings = (*_warnings(observed, drop_ins), *doubts)
-    return Preflight(checks, warnings, tuple(refusals), version)
+    doubts = (*checkpoint.doubts(loading, known, loaded_gb), *ports.result(), *gpu_doubts)
+    return Preflight(checks, (*_warnings(observed, drop_ins), *doubts), refusals, version)
+
+
+async def _on_gpu_host(host: Host | None, revision: Revision, plan: Plan) -> tuple[list[str], list[str]]:
+    """Refusals and doubts; none without a GPU host."""
+    if host is None:
+        return [], []
+    async with together() as group:
+        moving = group.create_task(gpu_refusals(host, plan)) if plan.gpus else None
+        booting = group.create_task(boot_refusals(host, plan))
+        kept = group.create_task(boot_doubts(host, revision)) if revision.drivers else None
+    return [*(moving.result() if moving else ()), *booting.result()], kept.result() if kept else []
+
+
+async def _answers(host: Host, engine: Engine, revision: Revision) -> dict[str, Completed]:
+    """To `_questions`; the engine is slow to tell its version, so it is asked beside the others."""
+    asked, version = _questions(engine, revision), engine.version_argv(revision.argv)
+    async with together() as group:
+        others = group.create_task(host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S))
+        telling = group.create_task(host.run_all([Argv(version)], timeout_s=READ_TIMEOUT_S)) if version else None
+    return dict(zip(asked, others.result(), strict=True)) | ({"version": telling.result()[0]} if telling else {})
 
 
 def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
@@ -93,17 +118,8 @@ def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
         "drop-ins": argv.drop_ins(revision.unit),
         "link": argv.is_link(revision.files[0].path),
     }
-    if version := engine.version_argv(revision.argv):
-        asked["version"] = Argv(version)
     asked |= {f"path:{name}": argv.exists(path) for name, path in _local(revision).items()}
     return asked | {f"secret:{path}": Argv(("test", "-f", path), root=True) for path in revision.secrets}
-
-
-def version_of(engine: Engine, said: Completed | None) -> str | None:
-    """What the engine makes of the answer to its `version_argv`; None where it was not asked, or failed."""
-    if said is None or not said.ok:
-        return None
-    return engine.read_version(said.text, said.stderr.decode("utf-8", "replace"))
 
 
 def _local(revision: Revision) -> dict[str, str]:
@@ -132,35 +148,6 @@ def _paths(answers: dict[str, Completed], revision: Revision, host: str) -> Iter
     for path in revision.secrets:
         if not answers[f"secret:{path}"].ok:
             yield f"unit.secrets: {path} does not exist on {host}, or is no file"
-
-
-async def _flags(host: Host, engine: Engine, revision: Revision, answers: dict[str, Completed]) -> list[str]:
-    """Flags that the installed engine's own help does not name."""
-    rendering = rendering_for(revision.engine)
-    if not answers["engine"].ok or rendering is None:
-        return []
-    words = rendering.render_arguments(revision.arguments, revision.argv)
-    help_ = await _help(host, engine, revision.argv[: len(revision.argv) - len(words)])
-    if not help_.ok:
-        said = help_.stderr.decode("utf-8", "replace").strip().splitlines()
-        return [f"engine.command: its --help exited {help_.status} on {host.name}: {said[-1] if said else 'no output'}"]
-    unknown = rendering.unknown_flags(revision.argv, help_.text)
-    return [
-        f"engine.arguments: the installed engine on {host.name} does not accept {u.flag}"
-        + (f"; {u.suggestion}" if u.suggestion else "")
-        for u in unknown
-    ]
-
-
-async def _help(host: Host, engine: Engine, command: tuple[str, ...]) -> Completed:
-    """What the installed engine says of its flags, in the first way of asking that it understands."""
-    ways = engine.help_argvs(command)
-    for way in ways[:-1]:
-        (said,) = await host.run_all([Argv(way)], timeout_s=HELP_TIMEOUT_S)
-        if said.ok:
-            return said
-    (said,) = await host.run_all([Argv(ways[-1])], timeout_s=HELP_TIMEOUT_S)
-    return said
 
 
 async def _ports(host: Host, revision: Revision, observed: Observation, answers: dict[str, Completed]) -> list[str]:
@@ -233,16 +220,6 @@ async def _variables(host: Host, revision: Revision, answers: dict[str, Complete
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line.strip(" \t=") for line in text.splitlines()))
-
-
-def _version(revision: Revision, version: str | None) -> Iterator[str]:
-    rendering = rendering_for(revision.engine)
-    if version and rendering is not None:
-        for mistake in rendering.argument_mistakes(revision.arguments, version):
-            where = f"engine.arguments.{mistake.name}" if mistake.name else "engine.arguments"
-            yield f"{where}: {mistake.sentence} ({version} is installed)"
-    if revision.engine_version and version and revision.engine_version != version:
-        yield f"engine.version: {revision.engine_version} is expected, {version} is installed"
 
 
 def _checks(revision: Revision, version: str | None, gpus: int, host: str) -> Iterator[str]:

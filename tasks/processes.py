@@ -1,9 +1,10 @@
 """The processes of a unit: which of them is the engine, and which were there before its main process."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tasks.argv import cmdline, control_group, environ, process_stat
+from tasks.argv import cmdline, control_group, environ, environs, process_stat, process_stats
 from tasks.hosts.port import Host
 from tasks.properties import pids_of, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
@@ -36,6 +37,22 @@ async def members(host: Host, group: str) -> tuple[Process, ...]:
     )
 
 
+async def earlier(host: Host, group: str, main_pid: int, invocation: str) -> frozenset[int]:
+    """What `older` tells of the members of a control group, in two round trips and with two programs for all of them:
+    only where an environment tells of another invocation is each process asked for itself."""
+    if not group:
+        return frozenset()
+    (read,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
+    if not (pids := pids_of(read.text)):
+        return frozenset()
+    stats, variables = await host.run_all([process_stats(pids), environs(pids)], timeout_s=READ_TIMEOUT_S)
+    if set(_INVOCATIONS.findall(variables.stdout)) - {invocation.encode()}:
+        return older(await members(host, group), main_pid, invocation)
+    began = {line.partition(" ")[0]: _parent_and_start(line)[1] for line in stats.text.split("\n") if line}
+    main = began.get(str(main_pid), 0)
+    return frozenset(pid for pid in pids if began.get(str(pid), main) < main)
+
+
 def older(processes: Sequence[Process], main_pid: int, invocation: str) -> frozenset[int]:
     """PIDs of those that an earlier start left in the unit's control group: they began before the main process, or
     their environment tells of another invocation. Ticks alone are too coarse (10 ms): systemd may start a unit anew
@@ -53,6 +70,10 @@ def topmost(processes: Sequence[Process], is_engine: Callable[[Sequence[str]], b
     parent is none itself; of several the one that began last."""
     found = {p.pid: p for p in processes if is_engine(p.argv)}
     return max((p for p in found.values() if p.parent not in found), key=lambda p: p.started, default=None)
+
+
+_INVOCATIONS = re.compile(rb"INVOCATION_ID=(\w*)")
+"""Wherever it stands: a process that wrote its title over its environment may have cut that at any byte."""
 
 
 def _invocation(variables: bytes) -> str:

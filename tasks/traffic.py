@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 from state.contracts import Probe, probes
 from state.engines.engine import Drafting, Engine, HttpQuestion
 from state.inspection.answer import read_answer
-from state.smoke import LONG_PROMPTS, QUESTIONS, Question, degenerate
+from state.smoke import QUESTIONS, Question, degenerate
+from state.traffic import PAIR, Order
 from tasks.endpoint import Answer, Endpoint
 
 Item = TypeVar("Item")
 
 ANSWER_TIMEOUT_S = 60.0
-GENERATION_TIMEOUT_S = 180.0
+PAIR_TIMEOUT_S = 180.0
+"""For two long generations at once; an engine may have room for one alone, so more of them get as much longer."""
+
 ANSWER_TOKENS = 64
 CONTRACT_TOKENS = 256
 GENERATION_TOKENS = 256
@@ -33,18 +36,18 @@ async def checkable_answers(endpoint: Endpoint, engine: Engine, model: str) -> l
     return answers
 
 
-async def generations(
-    endpoint: Endpoint, engine: Engine, count: int, prompts: Sequence[str] = LONG_PROMPTS, least_s: float = 0.0
-) -> list[dict[str, Any]]:
-    """At least `count` generations of 256 tokens, for at least `least_s` seconds, two at a time; until one is silent.
-    Where single answers do not tell their acceptance, the first of each pair has what was counted meanwhile."""
+async def generations(endpoint: Endpoint, engine: Engine, order: Order, least_s: float = 0.0) -> list[dict[str, Any]]:
+    """At least the order's generations of 256 tokens, for at least `least_s` seconds, as many at once as it says; until
+    one is silent. Where single answers do not tell their acceptance, the first of each group has what was counted
+    meanwhile."""
     clock = asyncio.get_running_loop().time
     end = clock() + least_s
     found: list[dict[str, Any]] = []
-    before = await _counters(endpoint, engine)
-    while (len(found) < count or clock() < end) and not _silent(found):
-        pair = [prompts[(len(found) + place) % len(prompts)] for place in range(2)]
-        records = await asyncio.gather(*(_generation(endpoint, engine, prompt) for prompt in pair))
+    prompts, before = order.traffic.prompts, await _counters(endpoint, engine)
+    while (len(found) < order.generations or clock() < end) and not _silent(found):
+        group = [prompts[(len(found) + place) % len(prompts)] for place in range(order.at_once)]
+        timeout_s = PAIR_TIMEOUT_S * order.at_once / PAIR
+        records = await asyncio.gather(*(_generation(endpoint, engine, prompt, timeout_s) for prompt in group))
         after = await _counters(endpoint, engine) if before else None
         if before and after:
             counted = {"drafts": after.drafts - before.drafts, "accepted": after.accepted - before.accepted}
@@ -110,9 +113,9 @@ async def _answer(
     }
 
 
-async def _generation(endpoint: Endpoint, engine: Engine, prompt: str) -> dict[str, Any]:
+async def _generation(endpoint: Endpoint, engine: Engine, prompt: str, timeout_s: float) -> dict[str, Any]:
     asked: HttpQuestion = engine.generation(prompt, GENERATION_TOKENS, exact=True)
-    got = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
+    got = await endpoint.ask(asked, timeout_s=timeout_s)
     reply = engine.reply(got.body) if got.ok else None
     report = read_answer(json.loads(got.body)) if reply else None
     speculation = report.speculation if report else None

@@ -12,12 +12,13 @@ from state.target import Target, started_by
 from state.traffic import GENERATIONS, LOAD, QUIZ, Order
 from tasks import argv
 from tasks.endpoint import Clock, Endpoint
-from tasks.hosts.port import Argv, Completed, Host
+from tasks.hosts.port import Completed, Host
 from tasks.load import measure, quiz
 from tasks.observe import observe_gpus
-from tasks.processes import members, older, topmost
+from tasks.processes import earlier, members, older, topmost
 from tasks.properties import listeners_of, pids_of, properties, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
+from tasks.together import together
 from tasks.traffic import checkable_answers, contracts, generations, model_name
 
 PROBE_TIMEOUT_S = 25.0
@@ -29,7 +30,8 @@ Items = dict[str, tuple[bytes, str]]
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The start that evidence is bound to: invocation, main process, where the journal stood, who was there before."""
+    """The start that evidence is bound to: invocation, main process, where the journal stood, who was there before.
+    `group` is its control group where that is known: what is read of it then needs no question before."""
 
     invocation: str
     main_pid: int
@@ -38,6 +40,7 @@ class Started:
     old_pids: tuple[int, ...] = ()
     kernel_cursor: str = ""
     gpu_cursor: str = ""
+    group: str = ""
 
     def context(self) -> bytes:
         known = {
@@ -58,8 +61,18 @@ async def gather(
     order: Order,
     clock: Clock = time.monotonic,
 ) -> Items:
-    """Everything that claims are judged by. What cannot be read is left out: a missing item is unknown, never zero."""
-    items: Items = {"context": (started.context(), "application/json")}
+    """Everything that claims are judged by, traffic first. What cannot be read is left out: a missing item is unknown,
+    never zero."""
+    asked = await _asked(host, engine, target, order, clock)
+    async with together() as group:
+        read = group.create_task(read_start(host, target, started))
+        devices = group.create_task(_read_devices(host, gpu_host, target, started))
+    return {"context": (started.context(), "application/json"), **asked, **read.result(), **devices.result()}
+
+
+async def _asked(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:
+    """What the service says of itself and answers; it says it before the traffic and after it."""
+    items: Items = {}
     async with Endpoint(host, target.endpoint, clock) as endpoint:
         items |= await _probed(endpoint, engine)
         if "metrics" in items:
@@ -67,7 +80,12 @@ async def gather(
         model = model_of(target, items.get("models", (b"", ""))[0])
         items |= await _traffic(endpoint, engine, model, target, order, clock)
         items |= await _probed(endpoint, engine)
-    items |= await read_start(host, engine, target, started)
+    return items
+
+
+async def _read_devices(host: Host, gpu_host: Host | None, target: Target, started: Started) -> Items:
+    """The GPU host's drivers, and its kernel log where that is not the serving host's."""
+    items: Items = {}
     if gpu_host is not None and target.drivers:
         seen = await observe_gpus(gpu_host, sorted(target.drivers))
         items["drivers"] = (_json({gpu.address: gpu.driver for gpu in seen}), "application/json")
@@ -77,34 +95,63 @@ async def gather(
     return items
 
 
-async def read_start(host: Host, engine: Engine, target: Target, started: Started) -> Items:
-    """Journal, unit, process, port and kernel log, in two round trips."""
-    port = int(target.endpoint.rpartition(":")[2].strip("/"))
-    shown, listening, journal, kernel = await host.run_all(
-        [
-            argv.show(target.unit),
-            argv.listeners(port),
-            argv.journal(target.unit, after=started.cursor, invocation="" if started.cursor else started.invocation),
-            argv.kernel_log(after=started.kernel_cursor or started.cursor),
-        ],
-        timeout_s=READ_TIMEOUT_S,
-    )
+async def read_start(host: Host, target: Target, started: Started, *, journal: bool = True) -> Items:
+    """Journal (where it is wanted), unit, process, port and kernel log, all asked at the same time."""
+    questions = {
+        "listeners": argv.listeners(int(target.endpoint.rpartition(":")[2].strip("/"))),
+        "kernel": argv.kernel_log(after=started.kernel_cursor or started.cursor),
+    }
+    if journal:
+        invocation = "" if started.cursor else started.invocation
+        questions["journal"] = argv.journal(target.unit, after=started.cursor, invocation=invocation)
+    async with together() as group:
+        of_unit = group.create_task(_read_unit(host, target, started))
+        asked = {
+            name: group.create_task(host.run_all([question], timeout_s=READ_TIMEOUT_S))
+            for name, question in questions.items()
+        }
+    items = of_unit.result()
+    for name, task in asked.items():
+        (read,) = task.result()
+        if read.ok:
+            items[name] = _KEPT[name](read)
+    return items
+
+
+_KEPT: Mapping[str, Callable[[Completed], tuple[bytes, str]]] = {
+    "journal": lambda read: (_of_start(read.stdout), "application/x-journal"),
+    "listeners": lambda read: (_json([pid for _, pid in listeners_of(read.text)]), "application/json"),
+    "kernel": lambda read: (read.stdout, "text/plain"),
+}
+
+
+async def _read_unit(host: Host, target: Target, started: Started) -> Items:
+    """systemd's word, and what /proc has of the processes: of those that are known, at the same time; of those that
+    systemd names, where they are others."""
+    known = started.main_pid, started.group
+    async with together() as group:
+        showing = group.create_task(host.run_all([argv.show(target.unit)], timeout_s=READ_TIMEOUT_S))
+        reading = group.create_task(_answers_of(host, *known))
+    (shown,) = showing.result()
     facts = properties(shown.text)
+    said = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
+    answers = reading.result() if said == known else await _answers_of(host, *said)
     items: Items = {"unit": (shown.stdout, "text/plain")} if shown.ok else {}
-    if journal.ok:
-        items["journal"] = (_of_start(journal.stdout), "application/x-journal")
-    if listening.ok:
-        items["listeners"] = (_json([pid for _, pid in listeners_of(listening.text)]), "application/json")
-    if kernel.ok:
-        items["kernel"] = (kernel.stdout, "text/plain")
-    return items | await _read_process(host, target, facts)
+    return items | await _of_processes(host, target, facts, answers)
 
 
-async def _read_process(host: Host, target: Target, facts: Mapping[str, str]) -> Items:
+async def _answers_of(host: Host, pid: int, group: str) -> Sequence[Completed]:
+    """The members and the memory events of a control group, the argv and the environment of a process."""
+    of_group = [argv.control_group(group), argv.memory_events(group)] if group else []
+    of_process = [argv.cmdline(pid), argv.environ(pid)] if pid else []
+    batches = [batch for batch in (of_group, of_process) if batch]
+    async with together() as tasks:
+        asked = [tasks.create_task(host.run_all(batch, timeout_s=READ_TIMEOUT_S)) for batch in batches]
+    return [answer for task in asked for answer in task.result()]
+
+
+async def _of_processes(host: Host, target: Target, facts: Mapping[str, str], answers: Sequence[Completed]) -> Items:
     pid, group = int(facts.get("MainPID") or 0), facts.get("ControlGroup", "")
-    questions: list[Argv] = [argv.control_group(group), argv.memory_events(group)] if group else []
-    questions += [argv.cmdline(pid), argv.environ(pid)] if pid else []
-    answers: Sequence[Completed] = await host.run_all(questions, timeout_s=READ_TIMEOUT_S) if questions else ()
     items: Items = {}
     if group and answers[0].ok:
         items["processes"] = (_json(sorted(pids_of(answers[0].text))), "application/json")
@@ -132,9 +179,9 @@ async def with_older(host: Host, unit: str, started: Started) -> Started:
     """The start, with every process of its control group that began before it among the old ones: after a stop with
     KillMode=process journald stamps their lines with the new start's InvocationID."""
     (shown,) = await host.run_all([argv.show(unit)], timeout_s=READ_TIMEOUT_S)
-    there = await members(host, properties(shown.text).get("ControlGroup", ""))
-    old = older(there, started.main_pid, started.invocation)
-    return replace(started, old_pids=tuple(sorted({*started.old_pids, *old})))
+    group = properties(shown.text).get("ControlGroup", "")
+    old = await earlier(host, group, started.main_pid, started.invocation)
+    return replace(started, old_pids=tuple(sorted({*started.old_pids, *old})), group=group)
 
 
 async def _probed(endpoint: Endpoint, engine: Engine) -> Items:
@@ -154,7 +201,7 @@ async def _traffic(endpoint: Endpoint, engine: Engine, model: str, target: Targe
     found = {"answers": await checkable_answers(endpoint, engine, model)}
     further: tuple[tuple[str, Callable[[], Awaitable[list[dict[str, Any]]]]], ...] = (
         ("contracts", lambda: contracts(endpoint, engine, model, target.offers)),
-        (GENERATIONS, lambda: generations(endpoint, engine, order.generations, order.traffic.prompts, least_s)),
+        (GENERATIONS, lambda: generations(endpoint, engine, order, least_s)),
         (LOAD, lambda: measure(endpoint, engine, model, order, clock)),
         (QUIZ, lambda: quiz(endpoint, engine, model, order, clock)),
     )

@@ -16,7 +16,7 @@ from unittest import mock
 from flows import perform
 from state.engines.engine import Engine
 from state.errors import DeadlineExceeded, EngineFailed
-from state.observation import Observation
+from state.observation import Observation, ObservedUnit
 from state.plan import Plan
 from state.target import Target
 from tasks import argv
@@ -59,8 +59,7 @@ async def preflight(host: Host, *_: object) -> Preflight:
     return Preflight(("it answers",), (), (), None)
 
 
-async def take(host: Host, _engine: Engine, target: Target | None, observed: Observation) -> Baseline:
-    unit = observed.unit
+async def take(host: Host, _engine: Engine, target: Target | None, unit: ObservedUnit) -> Baseline:
     if target is None or not unit.active:
         return Baseline(False, f"{unit.name} is {unit.active_state}", "", 0, (), {})
     pids = tuple(sorted(await processes(host, unit.control_group, unit.main_pid)))
@@ -116,7 +115,7 @@ def gathering(proofs: Proofs) -> Callable[..., Any]:
         host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started, *_: object
     ) -> Items:
         items: Items = {"context": (started.context(), "application/json")}
-        items |= await read_start(host, engine, target, started)
+        items |= await read_start(host, target, started)
         if gpu_host is not None and target.drivers:
             seen = await observe_gpus(gpu_host, sorted(target.drivers))
             items["drivers"] = (json.dumps({gpu.address: gpu.driver for gpu in seen}).encode(), "application/json")
@@ -134,7 +133,7 @@ def gathering(proofs: Proofs) -> Callable[..., Any]:
 def small_proofs(proofs: Proofs) -> Iterator[None]:
     """The product with its proofs replaced, until the block ends."""
     replaced: dict[str, Any] = {
-        "flows.perform.look": look,
+        "flows.looking.look": look,
         "flows.perform.preflight": preflight,
         "flows.perform.baseline.take": take,
         "flows.prove.readiness.await_readiness": await_readiness,

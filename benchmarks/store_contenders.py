@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from state.event import Event
 from state.events import ActionStarted, StepSucceeded, decode, encode
+from state.folds import Folds
 from state.rollout import fold
 from state.store.connect import open_stores
 
@@ -109,6 +110,8 @@ async def append_interlock(url: str, count: int) -> Timed:
 
 
 async def refold_interlock(url: str, count: int) -> Timed:
+    """As `flows.history` loads a rollout: all rows read and compared, and what is new of them hashed and folded."""
+    folds = Folds()
     async with open_stores(url, _now) as stores:
         await stores.events.read("nobody")
         with Timed() as timed:
@@ -116,7 +119,7 @@ async def refold_interlock(url: str, count: int) -> Timed:
                 stream = f"rollout-{uuid4().hex}"
                 for version in range(PER_STREAM):
                     await stores.events.append(stream, version, [encode(event(version))])
-                    rollout = fold(map(decode, await stores.events.read(stream)))
+                    rollout = folds.of(await stores.events.read(stream))
                 assert len(rollout.done) == PER_STREAM // 2
     return timed
 

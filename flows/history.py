@@ -7,7 +7,7 @@ from flows.ports import Ports
 from flows.uncut import uncut
 from state.errors import NotFound, UsageInvalid, VersionConflict
 from state.events import Event, HoldAnswered, decode, encode
-from state.rollout import Rollout, evolve, fold
+from state.rollout import Rollout, evolve
 from state.store.port import RecordedEvent
 
 
@@ -48,7 +48,7 @@ class History:
     async def load(self) -> Rollout:
         """Raises NotFound if there is no such rollout, HistoryCorrupt if it cannot be trusted."""
         recorded = await self.recorded()
-        self.version, self.rollout = len(recorded), fold(map(decode, recorded))
+        self.version, self.rollout = len(recorded), self.ports.folds.of(recorded)
         return self.rollout
 
     async def recorded(self) -> tuple[RecordedEvent, ...]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from state.folds import Folds
 from state.manifest.model import HostSpec
 from state.rollout import Rollout
 from state.store.port import EventStore, EvidenceStore, RecordedEvent, Spools
@@ -37,7 +38,8 @@ class Watch:
 @dataclass(frozen=True, slots=True)
 class Ports:
     """`lease_s` is how long a lease lasts without renewal; `generation_s` how long a first generation may take;
-    `spools` is where facts are kept while the store is away, None for a machine that keeps none."""
+    `spools` is where facts are kept while the store is away, None for a machine that keeps none; `folds` are the
+    rollouts that were loaded before."""
 
     events: EventStore
     evidence: EvidenceStore
@@ -49,6 +51,7 @@ class Ports:
     lease_s: float = 300.0
     generation_s: float = 30.0
     spools: Spools | None = None
+    folds: Folds = field(default_factory=Folds)
 
 
 @asynccontextmanager

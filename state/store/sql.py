@@ -16,6 +16,7 @@ from state.store.chain import Sealed, seal, sealed_again
 from state.store.database import Database
 from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
+from state.store.known_rows import KnownRows
 from state.store.milestones import STREAMS, unfinished
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
 from state.store.single import insert_evidence, insert_single
@@ -76,6 +77,7 @@ class SqlEventStore:
         self._database = Database(engine)
         self._now = now
         self._heads: dict[tuple[str, int], str] = {}
+        self._known = KnownRows()
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
         """See the port. After StoreUnavailable the events may be stored or not: read the stream to know."""
@@ -143,7 +145,7 @@ class SqlEventStore:
         # one event more at the front: the chain hangs on its digest
         first = max(0, after_version)
         rows = await self._database.select(_READ, stream, first)
-        read = _decode_from(stream, rows, first)
+        read = _decode_from(stream, rows, first) if first else self._known.decoded(stream, rows)
         self._remember(read)
         return read
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
+from asyncssh.encryption import get_default_encryption_algs
 
 from tasks.hosts.privilege import Become
 
 KEEPALIVE_S = 5.0
 """With three unanswered keepalives a silent connection is given up after 20 s."""
 
-
+_FIRST_CIPHERS = "^aes256-gcm@openssh.com,aes128-gcm@openssh.com"
 _USUAL_KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 
 
@@ -91,14 +92,15 @@ def target(login: Login) -> Target:
     else:
         given["known_hosts"] = _known_hosts(login.known_hosts, found)
     hops = found.tunnel.split(",") if isinstance(found.tunnel, str) and found.tunnel else ()
-    return Target(given | {"tunnel": None}, tuple(hops))
+    return Target(given | _ciphers(found) | {"tunnel": None}, tuple(hops))
 
 
 def hop_target(login: Login, hop: str) -> Target:
     """One host of ProxyJump, `[user@]host[:port]`. Its own ProxyJump is not followed; its host key is checked."""
     user, _, address = hop.rpartition("@")
     given = _given(login, address, user, None)
-    return Target(given | {"known_hosts": _known_hosts(None, _configured(given)), "tunnel": None})
+    found = _configured(given)
+    return Target(given | _ciphers(found) | {"known_hosts": _known_hosts(None, found), "tunnel": None})
 
 
 def _given(login: Login, address: str, user: str, port: int | None) -> dict[str, object]:
@@ -123,6 +125,13 @@ def _given(login: Login, address: str, user: str, port: int | None) -> dict[str,
 def _configured(given: dict[str, object]) -> asyncssh.SSHClientConnectionOptions:
     """What the configuration files add to `given`, read without the keys."""
     return asyncssh.SSHClientConnectionOptions(**given, client_keys=None)
+
+
+def _ciphers(configured: asyncssh.SSHClientConnectionOptions) -> dict[str, object]:
+    """AES-GCM before the others, unless a configuration file says which: of the usual packets, asyncssh (2.24) encrypts
+    five in the time that ChaCha20-Poly1305, its own first choice, takes for one (measured)."""
+    is_said = list(configured.encryption_algs) != get_default_encryption_algs()
+    return {} if is_said else {"encryption_algs": _FIRST_CIPHERS}
 
 
 def _known_hosts(

@@ -1,8 +1,11 @@
 """Addresses, and what a login refuses before anything is reached."""
 
+from pathlib import Path
+
+import asyncssh
 import pytest
 
-from tasks.hosts.ssh_options import Login, endpoint
+from tasks.hosts.ssh_options import Login, endpoint, hop_target, target
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,24 @@ def test_what_is_no_address(address: str) -> None:
 def test_a_host_key_is_an_openssh_public_key_line(line: str) -> None:
     with pytest.raises(ValueError, match="The host key of gpu-1 is no OpenSSH public key line"):
         Login("gpu-1", "il", host_key=line)
+
+
+GCM = [b"aes256-gcm@openssh.com", b"aes128-gcm@openssh.com"]
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        pytest.param("", GCM, id="the cheap ones come first, and the others stay"),
+        pytest.param("Ciphers aes128-ctr", [b"aes128-ctr"], id="what a configuration says stays"),
+    ],
+)
+@pytest.mark.parametrize("hop", [False, True], ids=["the host", "a jump host"])
+def test_ciphers(tmp_path: Path, said: str, first: list[bytes], *, hop: bool) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host *\n  {said}\n", encoding="utf-8")
+    login = Login("gpu-1", "il", config=[str(config)])
+    aim = hop_target(login, "jump") if hop else target(login)
+    found = asyncssh.SSHClientConnectionOptions(**{**aim.arguments, "tunnel": ()}, client_keys=None).encryption_algs
+    assert list(found[: len(first)]) == first
+    assert (b"chacha20-poly1305@openssh.com" in found) == (not said)

@@ -2,12 +2,14 @@
 
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from deployments import collection, interrupts
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A manifest file (YAML).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of pages for people.")]
@@ -18,8 +20,10 @@ Word = Literal["promote", "rollback"]
 """`state.hold.Answer`, whose module is loaded only when somebody answers."""
 
 
-def console() -> Console:
+def console() -> "Console":
     """The terminal's width, or a page's where there is no terminal to ask."""
+    from rich.console import Console  # not for a list of commands
+
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=PAGE_COLUMNS)
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 from deployments.inspect_ahead import BLOCK, feed_file, is_file
 from deployments.inspect_input import DAMAGED, Empty, Unreadable, opened, read_blocks, read_whole
 from state.inspection.answer import is_answer, read_answer
-from state.inspection.engines import READINGS
+from state.inspection.engines import readings
 from state.inspection.kernel import KernelReader
 from state.inspection.kind import KINDS, SAMPLE_BYTES, body_of, kind_of, parse_json
 from state.inspection.log import LogReader
@@ -25,7 +25,7 @@ from state.inspection.server_info import read_server_info
 from state.inspection.unit import read_unit
 
 READ, UNUSABLE, UNRECOGNISED = 0, 2, 3
-ENGINES = ("auto", *(reading.name for reading in READINGS))
+ENGINES = ("auto", *(reading.name for reading in readings()))
 
 
 def inspect(file: str, kind: str, engine: str, as_json: bool) -> int:

@@ -63,17 +63,6 @@ class LivePage:
             self._status.update(text)
 
 
-def asking_on_stderr() -> Watch:
-    """A watch that only passes on a question to a person, for a command whose output is JSON."""
-
-    def recorded(rollout: Rollout, recorded: RecordedEvent) -> None:
-        event = decode(recorded)
-        if isinstance(event, HoldOpened) and rollout.requested:
-            show_hold(Console(stderr=True, highlight=False), event, rollout.requested.rollout)
-
-    return Watch(recorded=recorded)
-
-
 @contextmanager
 def live(console: Console) -> Iterator[Watch]:
     """A watch that shows everything on `console`, with a moving line where it is a terminal."""

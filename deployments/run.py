@@ -1,26 +1,25 @@
-"""What the commands do: each a function from words to an exit code, printing a page or one JSON object."""
+"""What the commands do: each a function from words to an exit code, printing a page or one JSON object.
+
+What shows pages is loaded where a page is shown, and Prefect where it is used.
+"""
 
 import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rich.console import Console
-
 from deployments import collection
-from deployments.live import asking_on_stderr, live
+from deployments.asking import asking_on_stderr
 from deployments.manifest_file import Source
-from deployments.page import show_claims, show_end, show_hold, show_plan, show_timeline, show_verdicts
 from deployments.serve.hand_over import Asked, handed_over, served_here
 from flows import conclude, requests
 from flows.history import History, full_id
 from flows.hold import asking
 from flows.looking import kept_out_of, look
 from flows.ports import Ports, opened
-from flows.prefect_home import PrefectHome
 from flows.retrying import retrying
 from flows.session import cancel, go_on, requested_history, unfinished
 from flows.settings import Settings
@@ -33,8 +32,13 @@ from state.narrative import narrate
 from state.next_action import next_action
 from state.rollout import Rollout
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: bool) -> int:
+    from flows.prefect_home import PrefectHome
+
+
+async def plan(console: "Console", manifest: Manifest, *, as_json: bool, claims: bool) -> int:
     """Look and plan, changing nothing. Raises PreflightRefused, the plan being shown, for a device in quarantine."""
     async with wired(Settings()) as (ports, _):
         requested = requests.from_manifest(ports, manifest, "rollout", "plan")
@@ -44,6 +48,8 @@ async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: b
     if as_json:
         print_json({"digest": made.digest, "plan": made.as_json(), "refusals": kept_out})
         return Refused.exit_code if kept_out else 0
+    from deployments.page import show_claims, show_plan
+
     show_plan(console, made, made.digest)
     if claims:
         show_claims(console, made.claims)
@@ -57,7 +63,7 @@ async def plan(console: Console, manifest: Manifest, *, as_json: bool, claims: b
 
 
 async def run_manifest(
-    console: Console,
+    console: "Console",
     source: Source,
     purpose: Purpose,
     *,
@@ -78,7 +84,7 @@ async def run_manifest(
     return await _run(console, request, asked, bare=bare, as_json=as_json)
 
 
-async def roll_back(console: Console, service: str, *, to: str, reason: str, bare: bool, as_json: bool) -> int:
+async def roll_back(console: "Console", service: str, *, to: str, reason: str, bare: bool, as_json: bool) -> int:
     async def request(ports: Ports) -> RolloutRequested:
         return await requests.to_proven(ports, service, None, to, reason)
 
@@ -86,7 +92,7 @@ async def roll_back(console: Console, service: str, *, to: str, reason: str, bar
     return await _run(console, request, asked, bare=bare, as_json=as_json)
 
 
-async def show(console: Console, rollout: str, *, as_json: bool) -> int:
+async def show(console: "Console", rollout: str, *, as_json: bool) -> int:
     """One rollout told whole: timeline, claims, end."""
     async with wired(Settings()) as (ports, _):
         history = History(ports, await full_id(ports, rollout))
@@ -94,6 +100,8 @@ async def show(console: Console, rollout: str, *, as_json: bool) -> int:
     if as_json:
         print_json({"rollout": history.rollout_id, "events": [_event_json(e) for e in recorded]})
         return 0
+    from deployments.page import show_end, show_hold, show_timeline, show_verdicts
+
     show_timeline(console, narrate(recorded))
     for key, judged in folded.judged.items():
         show_verdicts(console, judged.verdicts, f"Claims ({key.replace(':', ', round ')})")
@@ -105,7 +113,7 @@ async def show(console: Console, rollout: str, *, as_json: bool) -> int:
 
 
 async def _run(
-    console: Console,
+    console: "Console",
     request: Callable[[Ports], Awaitable[RolloutRequested]],
     asked: Asked,
     *,
@@ -123,7 +131,7 @@ async def _run(
     return report(console, [ended], as_json=as_json)
 
 
-async def to_its_end(ports: Ports, requested: RolloutRequested, home: PrefectHome | None) -> Rollout:
+async def to_its_end(ports: Ports, requested: RolloutRequested, home: "PrefectHome | None") -> Rollout:
     """Drive a new rollout, with Prefect if there is one. An interruption is turned into a safe end, which is returned:
     `Rollout.cancelled` tells. A store that is lost once the end is recorded changes nothing about that end."""
     history = await requested_history(ports, requested)
@@ -138,7 +146,7 @@ async def to_its_end(ports: Ports, requested: RolloutRequested, home: PrefectHom
         return history.rollout
 
 
-async def _with_prefect(history: History, requested: RolloutRequested, home: PrefectHome) -> Rollout:
+async def _with_prefect(history: History, requested: RolloutRequested, home: "PrefectHome") -> Rollout:
     """Plan and check while Prefect comes up, and go on inside a flow run before the host is changed.
 
     If Prefect does not come up, the rollout goes on without it: the record is the same.
@@ -157,11 +165,13 @@ async def _with_prefect(history: History, requested: RolloutRequested, home: Pre
 
 
 @asynccontextmanager
-async def prefect_beside(bare: bool) -> AsyncIterator[PrefectHome | None]:
+async def prefect_beside(bare: bool) -> "AsyncIterator[PrefectHome | None]":
     """A Prefect server that is coming up beside the work; none for a bare run."""
     if bare:
         yield None
         return
+    from flows.prefect_home import PrefectHome
+
     home = PrefectHome(Settings().data_dir / "prefect")
     try:
         await home.start()
@@ -175,18 +185,20 @@ def _changes_a_host(action: Action) -> bool:
 
 
 @asynccontextmanager
-async def watching(console: Console, as_json: bool) -> AsyncIterator[Ports]:
+async def watching(console: "Console", as_json: bool) -> AsyncIterator[Ports]:
     """Ports whose events are shown live; of those whose end is told in JSON, only a question to a person."""
     if as_json:
         async with wired(Settings(), asking_on_stderr()) as (ports, _):
             yield ports
         return
+    from deployments.live import live
+
     with live(console) as watch:
         async with wired(Settings(), watch) as (ports, _):
             yield ports
 
 
-def report(console: Console, ended: list[Rollout], *, as_json: bool, as_list: bool = False) -> int:
+def report(console: "Console", ended: list[Rollout], *, as_json: bool, as_list: bool = False) -> int:
     """How the rollouts ended; the highest of their exit codes. A refusal is told on standard error."""
     codes = [rollout.concluded.exit_code if rollout.concluded else 1 for rollout in ended]
     if as_json:
@@ -196,6 +208,8 @@ def report(console: Console, ended: list[Rollout], *, as_json: bool, as_list: bo
         if rollout.concluded and rollout.concluded.outcome == "refused" and trouble:
             print_error(trouble.message, trouble.hint)
         elif rollout.concluded and rollout.requested and not as_json:
+            from deployments.page import show_end
+
             show_end(console, rollout.concluded, rollout.requested.rollout)
         elif rollout.concluded is None and rollout.requested:
             _tell_unended(rollout, rollout.requested.rollout)

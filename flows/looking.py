@@ -3,9 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from flows import conclude, lease
 from flows.ports import Hosts, Ports
+from flows.work import Work
 from state.engines.engine import Engine, engine_for
 from state.engines.rendering import running_model, served_model
+from state.errors import PlanStale
+from state.events import Event, PlanMade
 from state.leases import proven
 from state.observation import Observation
 from state.plan import Plan
@@ -17,6 +21,19 @@ from tasks.hosts.port import Argv, Completed
 from tasks.observe import observe_beside
 from tasks.preflight import port_of
 from tasks.sequence import READ_TIMEOUT_S
+
+
+async def plan(work: Work) -> Event:
+    """Raises what `look` does; PlanStale for another plan than the reviewed one, LeaseHeld where nothing is to do but
+    somebody else has the host."""
+    made, _ = await look(work.hosts, work.revision, work.ports, work.requested.purpose)
+    reviewed = work.requested.reviewed_plan
+    if reviewed and not made.digest.startswith(reviewed):
+        raise PlanStale(reviewed, made.digest)
+    if made.unchanged and work.requested.purpose != "verify":
+        await lease.refuse_held(work.ports, work.requested)
+    made = await conclude.with_estimate(work.ports, made)
+    return PlanMade(action=work.action.key, attempt=work.attempt, plan=made, digest=made.digest)
 
 
 async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "rollout") -> tuple[Plan, Observation]:

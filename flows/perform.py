@@ -1,23 +1,19 @@
-"""What each action does: the work of `tasks`, with what the history says it needs, and the event that it makes."""
+"""What each action does once there is something to do: the work of `tasks`, and the event that it makes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from flows import conclude, hold, lease, prove
+from flows import hold, lease, prove
 from flows.history import History
 from flows.keepalive import renew_timers
-from flows.looking import look
-from flows.ports import Hosts, Ports
 from flows.spooled import mark_ahead, old_files_are_kept
 from flows.uncut import uncut
 from flows.work import Work, keep
-from state.action import Action
 from state.action import step as step_action
 from state.engines.engine import Engine, engine_for
 from state.errors import PlanStale, PreflightRefused
-from state.events import BaselineRecorded, Event, PlanMade, PreflightPassed, StepSucceeded
+from state.events import BaselineRecorded, Event, PreflightPassed, StepSucceeded
 from state.leases import proven
 from state.observation import Observation
-from state.rollout import Rollout
 from state.steps import (
     ArmTimer,
     DisarmTimer,
@@ -37,24 +33,6 @@ from tasks.preflight import preflight
 from tasks.sequence import forget_units
 from tasks.together import together
 from tasks.verification import Items
-
-
-def performer(ports: Ports, hosts: Hosts) -> Callable[[Action, int, Rollout], Awaitable[Event | None]]:
-    async def perform(action: Action, attempt: int, rollout: Rollout) -> Event | None:
-        return await _ACTIONS[action.kind](Work(ports, hosts, action, attempt, rollout))
-
-    return perform
-
-
-async def _plan(work: Work) -> Event:
-    plan, _ = await look(work.hosts, work.revision, work.ports, work.requested.purpose)
-    reviewed = work.requested.reviewed_plan
-    if reviewed and not plan.digest.startswith(reviewed):
-        raise PlanStale(reviewed, plan.digest)
-    if plan.unchanged and work.requested.purpose != "verify":
-        await lease.refuse_held(work.ports, work.requested)
-    plan = await conclude.with_estimate(work.ports, plan)
-    return PlanMade(action=work.action.key, attempt=work.attempt, plan=plan, digest=plan.digest)
 
 
 async def _lease(work: Work) -> Event:
@@ -211,8 +189,7 @@ async def _of_this_boot(work: Work, pids: Iterable[int]) -> frozenset[int]:
     return frozenset()
 
 
-_ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
-    "plan": _plan,
+ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
     "lease": _lease,
     "preflight": _preflight,
     "baseline": _baseline,
@@ -224,6 +201,4 @@ _ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {
     "hold": hold.await_answer,
     "soak": prove.soak,
     "freeze": prove.freeze,
-    "conclude": conclude.conclude,
-    "release": conclude.release,
 }

@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from flows import lease
+from flows.acting import performer
 from flows.drive import Act, Perform, Until, drive, never
 from flows.history import History
 from flows.keepalive import kept_alive
-from flows.perform import performer
 from flows.ports import Ports, opened
 from flows.retrying import retrying
 from flows.spooled import (

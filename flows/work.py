@@ -1,6 +1,7 @@
 """One attempt of one action: what it may touch, and what the history says it needs."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flows.ports import Hosts, Ports
 from state.action import Action
@@ -12,7 +13,9 @@ from state.rollout import Rollout
 from state.store.port import EvidenceStore
 from tasks.hosts.port import Host
 from tasks.sequence import Fence
-from tasks.verification import Items
+
+if TYPE_CHECKING:  # what proves is not loaded to plan
+    from tasks.verification import Items
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Work:
         return Fence(self.requested.rollout, 0, again).unit(key)
 
 
-async def keep(store: EvidenceStore, items: Items) -> dict[str, EvidenceItem]:
+async def keep(store: EvidenceStore, items: "Items") -> dict[str, EvidenceItem]:
     """Put raw evidence into the store; the names with what they are kept under."""
     kept = {}
     for name, (data, media_type) in items.items():

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from deployments.serve.reach import Reach, is_served, reach
 from flows.history import History
 from flows.ports import Ports
@@ -87,6 +85,8 @@ class _Following:
 
 async def _ask(served: Reach, asked: Asked) -> dict[str, Any]:
     """The answer's object. Raises the refusal as an error of the tree, Refused for no answer."""
+    import httpx  # not for a command that is not handed over
+
     headers = {"Authorization": f"Bearer {served.token}", "Idempotency-Key": secrets.token_hex(16)}
     async with httpx.AsyncClient(base_url=f"{served.url}/api/v1", trust_env=False, timeout=ANSWER_S) as client:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from state.inspection.answer import is_answer
-from state.inspection.engines import READINGS
+from state.inspection.engines import readings
 from state.inspection.journal import ExportReader, looks_like_json
 from state.inspection.kernel import looks_like_kernel
 from state.inspection.openai_answer import from_stream
@@ -84,7 +84,7 @@ def _log_or_kernel(lines: list[bytes]) -> str:
 
 
 def _of_engine(line: bytes) -> bool:
-    return any(reading.evidence(line) > NO_EVIDENCE for reading in READINGS) and not looks_like_kernel(line)
+    return any(reading.evidence(line) > NO_EVIDENCE for reading in readings()) and not looks_like_kernel(line)
 
 
 def _of_systemd(line: bytes) -> bool:

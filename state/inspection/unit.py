@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from state.inspection.engines import READINGS
+from state.inspection.engines import readings
 from state.inspection.report import Unit, UnitReport
 from state.inspection.unit_arguments import arguments_of
 from state.inspection.unit_findings import find_all
@@ -163,7 +163,7 @@ def _engine(unit: ParsedUnit) -> tuple[str | None, dict[str, object]]:
     """Which engine the unit starts and with which flags, looking through `sh -c` where it names the engine itself."""
     for argv in unit.exec_start:
         for words in (argv, *(tuple(split_words(word)) for word in argv if " " in word)):
-            for reading in READINGS:
+            for reading in readings():
                 at = reading.flags_at(words)
                 if at is not None:
                     return reading.name, dict(arguments_of(redact_argv(words)[at:]))

@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import httpx
+if TYPE_CHECKING:  # who asks a host over HTTP loads it: planning does not
+    import httpx
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Host(Protocol):
         """The lines (without their newline) that a long-running argv prints; leaving the context ends it."""
         ...
 
-    def transport(self) -> httpx.AsyncBaseTransport:
+    def transport(self) -> "httpx.AsyncBaseTransport":
         """HTTP as seen from the host: a URL with 127.0.0.1 means the host's own loopback."""
         ...
 

@@ -10,18 +10,20 @@ import secrets
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import asyncssh
-import httpx
 
 from state.errors import ArgvFailed, DeadlineExceeded
 from tasks.hosts.port import Argv, Completed
 from tasks.hosts.privilege import answered, elevate
 from tasks.hosts.ssh_exec import Exec, Follow
-from tasks.hosts.ssh_http import TunnelledTransport
 from tasks.hosts.ssh_options import Login
 from tasks.hosts.ssh_session import Session
 from tasks.script import render_batch, split_frames
+
+if TYPE_CHECKING:
+    import httpx
 
 LONGEST_COMMAND = (128 << 10) - 1
 """Bytes of one command: sshd hands it to the shell as one word, and Linux takes no longer one (MAX_ARG_STRLEN)."""
@@ -160,7 +162,9 @@ class SshHost:
             stderr = completed.stderr.decode("utf-8", "replace")
             raise ArgvFailed(self._name, argv.words, completed.status, stderr)
 
-    def transport(self) -> httpx.AsyncBaseTransport:
+    def transport(self) -> "httpx.AsyncBaseTransport":
+        from tasks.hosts.ssh_http import TunnelledTransport  # HTTP's own modules: not before they are needed
+
         return TunnelledTransport(self._session.opened, self._session.unreachable)
 
     async def aclose(self) -> None:

@@ -1,9 +1,13 @@
 """What the command line does not do before it works: no collection of garbage, and no module that it will not use."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
+
+from tests.cli.practice import stage
 
 
 def ran(script: str) -> Any:
@@ -43,3 +47,55 @@ def test_garbage_is_collected_at_work_alone() -> None:
     assert seen == {
         "loading": False, "at_work": True, "frozen": True, "loading_more": False, "after": True, "code": 0,
     }  # fmt: skip
+
+
+def loaded(script: str, *names: str) -> set[str]:
+    """Which of the modules a new interpreter has loaded after `script`; a name stands for what is below it too."""
+    last = f"import json, sys; print(json.dumps([n for n in {names} if n in sys.modules]))"
+    return set(ran(f"{script}\n{last}"))
+
+
+SHOWN = ("rich.table", "pygments", "deployments.page", "deployments.live")
+STORED = ("sqlalchemy", "alembic", "aiosqlite", "asyncpg")
+DONE = ("httpx", "httpcore", "flows.perform", "flows.prove", "tasks.readiness", "tasks.traffic", "tasks.verification")
+READ = ("state.engines.sglang.reading", "state.engines.vllm.reading", "state.engines.llamacpp.reading")
+OTHERS = ("prefect", "fastapi", "uvicorn", "jsonschema", "jinja2", "multiprocessing")
+
+
+def test_a_list_of_commands_loads_no_orchestrator() -> None:
+    script = """
+import io, sys
+from contextlib import redirect_stdout, suppress
+from deployments.cli import main
+sys.argv = ["interlock", "--help"]
+with redirect_stdout(io.StringIO()), suppress(SystemExit):
+    main()
+"""
+    known = ("rich", "pydantic", "asyncssh", "yaml", "flows", "tasks")
+    assert loaded(script, *SHOWN, *STORED, *DONE, *READ, *OTHERS, *known) == set()
+
+
+NOTHING_TO_DO = """
+import atexit, json, sys
+from deployments.cli import main
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
+main()
+"""
+
+
+def test_nothing_to_do_loads_neither_what_carries_it_out_nor_what_shows_it(tmp_path: Path) -> None:
+    """That comes with the first action after a plan, and with the first page."""
+    with stage(tmp_path) as practice:
+        words = ("apply", practice.manifest(), "--bare", "--json")
+        assert practice.interlock(*words).json["outcome"] == "promoted"
+        done = subprocess.run(
+            [sys.executable, "-c", NOTHING_TO_DO, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **practice.settings},
+            check=True,
+        )
+    assert json.loads(done.stdout)["outcome"] == "unchanged"
+    modules = set(json.loads(done.stderr))
+    assert modules & {*SHOWN, *DONE, *READ, *OTHERS, "alembic", "asyncpg"} == set()

@@ -110,12 +110,10 @@ async def soak(host: Host, _engine: Engine, target: Target, started: Started, *,
     await _refuse_lost(host, target, started)
 
 
-async def ask(*_: object) -> Items:
-    return {}
-
-
-def reading(proofs: Proofs) -> Callable[..., Any]:
-    async def read(host: Host, gpu_host: Host | None, _engine: Engine, target: Target, started: Started) -> Items:
+def gathering(proofs: Proofs) -> Callable[..., Any]:
+    async def gather(
+        host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started, *_: object
+    ) -> Items:
         items: Items = {"context": (started.context(), "application/json")}
         items |= await read_start(host, target, started)
         if gpu_host is not None and target.drivers:
@@ -128,7 +126,7 @@ def reading(proofs: Proofs) -> Callable[..., Any]:
             items["cmdline"] = (b"/usr/bin/other\0", "text/x-cmdline")
         return items
 
-    return read
+    return gather
 
 
 @contextmanager
@@ -141,8 +139,7 @@ def small_proofs(proofs: Proofs) -> Iterator[None]:
         "flows.prove.readiness.await_readiness": await_readiness,
         "flows.prove.readiness.ready_for_traffic": ready_for_traffic,
         "flows.prove.readiness.soak": soak,
-        "flows.prove.ask": ask,
-        "flows.prove.read": reading(proofs),
+        "flows.prove.gather": gathering(proofs),
     }
     with ExitStack() as stack:
         for name, replacement in replaced.items():

@@ -27,7 +27,6 @@ from state.steps import (
 )
 from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
-from tasks.boots import same_boot
 from tasks.observe import observe, observe_unit
 from tasks.preflight import preflight
 from tasks.sequence import forget_units
@@ -157,36 +156,31 @@ async def _take_step(work: Work, step: Step) -> Mapping[str, object]:
         case DisarmTimer():
             return await timer.disarm(host, step, fence)
         case StopService():
-            return await service.stop(host, step, fence, key, known=await _known_pids(work))
+            return await service.stop(host, step, fence, key, known=_known(work))
         case StartService():
             before = work.rollout.baseline.invocation if work.rollout.baseline else ""
-            return await service.start(host, step, fence, key, before=before, clear=await _cleared(work))
+            return await service.start(host, step, fence, key, before=before, clear=_cleared(work))
         case RebindGpus():
             return await rebind.rebind(host, step, fence, key, work.action.direction)
         case InstallFiles():
             return await activate.install(host, step, fence, key, work.action.direction)
 
 
-async def _known_pids(work: Work) -> frozenset[int]:
+def _known(work: Work) -> service.Noted:
     """When the old service is stopped: the processes that it had at the baseline."""
-    known = work.rollout.baseline.pids if work.rollout.baseline and work.action.direction == "do" else ()
-    return await _of_this_boot(work, known)
+    return _noted(work, ()) if work.action.direction == "do" else service.NOBODY
 
 
-async def _cleared(work: Work) -> frozenset[int] | None:
+def _cleared(work: Work) -> service.Noted | None:
     """When the old service is started again: the processes that both had, whose leftovers would be in its way."""
     if work.action.direction == "do":
         return None
-    known = work.rollout.baseline.pids if work.rollout.baseline else ()
-    return await _of_this_boot(work, [*known, *work.rollout.service.get("stopped_pids", ())])
+    return _noted(work, work.rollout.service.get("stopped_pids", ()))
 
 
-async def _of_this_boot(work: Work, pids: Iterable[int]) -> frozenset[int]:
-    """None once the host has booted: what has those PIDs now is somebody else's, and must not be ended for them."""
-    known, baseline_ = frozenset(pids), work.rollout.baseline
-    if not known or baseline_ is None or await same_boot(work.host, baseline_.cursor):
-        return known
-    return frozenset()
+def _noted(work: Work, others: Iterable[int]) -> service.Noted:
+    had = work.rollout.baseline
+    return service.Noted(frozenset([*(had.pids if had else ()), *others]), had.cursor if had else "")
 
 
 ACTIONS: Mapping[str, Callable[[Work], Awaitable[Event | None]]] = {

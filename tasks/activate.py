@@ -3,7 +3,6 @@
 from state.errors import StepFailed
 from state.events import Direction
 from state.steps import InstallFiles
-from tasks.argv import show
 from tasks.hosts.port import Host
 from tasks.observe import unit_from
 from tasks.observed_files import file_questions, files_from, observe_files
@@ -22,16 +21,19 @@ async def install(
 
     Never under a running service, which would go on with the other file: a host that rebooted after the stop may have
     started it. On the way back it goes on running where the host's own timer has restored the files already.
-    A failure of the unit under its other file is forgotten with it: a unit without a file would stay `failed` for ever.
+    A failure of the unit under its other file is forgotten on the way back: without a file it would stay `failed` for
+    ever. On the way forward it has one, and the start forgets what was before it.
     """
     lines = [line for change in step.changes for line in placing(step.service, change.after)]
     if step.unit:
-        lines += [must("systemctl", "daemon-reload"), may("systemctl", "reset-failed", "--", step.unit)]
+        lines.append(must("systemctl", "daemon-reload"))
+        if direction == "undo":
+            lines.append(may("systemctl", "reset-failed", "--", step.unit))
         if direction == "do" or not await _in_place(host, step):
             lines = [may("systemctl", "stop", "--", step.unit), *lines]
     paths = [c.after.path for c in step.changes]
-    asked = [*file_questions(paths), *([show(step.unit)] if step.unit else [])]
-    answers = await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S, then=asked)
+    asked = file_questions(paths)
+    answers = await run_unit(host, fence, key, lines, timeout_s=INSTALL_TIMEOUT_S, then=asked, of=step.unit)
     for change, file in zip(step.changes, files_from(paths, answers, host.name), strict=True):
         if file.digest != change.after.digest or (file.digest and file.mode != change.after.mode):
             raise StepFailed(

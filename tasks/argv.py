@@ -63,8 +63,9 @@ def write(path: str, value: str) -> tuple[str, ...]:
     return ("sh", "-c", WRITE_VALUE, "sh", path, value)
 
 
-def show(unit: str, properties: Sequence[str] = UNIT_PROPERTIES) -> Argv:
-    return Argv(("systemctl", "show", f"--property={','.join(properties)}", "--", unit))
+def show(*units: str, properties: Sequence[str] = UNIT_PROPERTIES) -> Argv:
+    """Of several units the answers come in their order, with an empty line between them."""
+    return Argv(("systemctl", "show", f"--property={','.join(properties)}", "--", *units))
 
 
 def cat(path: str) -> Argv:

@@ -1,7 +1,7 @@
 """Running a sequence of argv as root on a host, fenced, directly or as a named transient unit to be joined again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import JSONDecodeError, loads
 
 from state.errors import ArgvFailed, DeadlineExceeded, FencedOut, HostReverted
@@ -47,10 +47,19 @@ async def run_sequence(host: Host, fence: Fence, lines: Sequence[Line], *, timeo
 
 
 async def run_unit(
-    host: Host, fence: Fence, key: str, lines: Sequence[Line], *, timeout_s: float, then: Sequence[Argv] = ()
+    host: Host,
+    fence: Fence,
+    key: str,
+    lines: Sequence[Line],
+    *,
+    timeout_s: float,
+    before: Sequence[Argv] = (),
+    then: Sequence[Argv] = (),
+    of: str = "",
 ) -> tuple[Completed, ...]:
-    """Run the lines as a transient oneshot unit named after the action, and wait for its end. The answers to `then`,
-    which is asked after that end in the same round trip.
+    """Run the lines as a transient oneshot unit named after the action, and wait for its end. The answers to `before`,
+    which is asked first, and to `then`, which is asked after that end, and last what systemd shows of the unit `of`
+    then: all in the same round trip, and all as root.
 
     The unit keeps its result after its end (RemainAfterExit), so an action that is tried again finds it: still running,
     it is joined; done, it is not run a second time; failed, it is run anew. Raises FencedOut, HostReverted, ArgvFailed,
@@ -59,12 +68,24 @@ async def run_unit(
     unit = fence.unit(key)
     start = _start(unit, render_sequence([fence.line(), *lines]), timeout_s)
     bound = timeout_s + READ_TIMEOUT_S
-    started, shown, *answers = await host.run_all([start, show(unit), *then], timeout_s=bound)
+    afterwards = [*then, show(unit, *([of] if of else []))]
+    told = await host.run_all(_as_root([*before, start, *afterwards]), timeout_s=bound)
+    seen, started, answers = told[: len(before)], told[len(before)], told[len(before) + 1 :]
     if not started.ok and b"already" in started.stderr:
-        shown = await _join(host, unit, start, shown, bound)
-        answers = list(await host.run_all(then, timeout_s=READ_TIMEOUT_S)) if then else []
+        await _join(host, unit, start, answers[-1], bound)
+        answers = await host.run_all(_as_root(afterwards), timeout_s=READ_TIMEOUT_S)
+    shown, *others = _apart(answers[-1])
     await _judge_unit(host, fence, unit, shown, timeout_s)
-    return tuple(answers)
+    return (*seen, *answers[:-1], *others)
+
+
+def _as_root(argvs: Sequence[Argv]) -> list[Argv]:
+    return [replace(argv, root=True) for argv in argvs]
+
+
+def _apart(shown: Completed) -> list[Completed]:
+    """What systemd shows of each unit that it was asked for."""
+    return [replace(shown, stdout=block) for block in shown.stdout.split(b"\n\n")]
 
 
 async def forget_units(host: Host, fence: Fence, units: Sequence[str]) -> None:
@@ -120,15 +141,14 @@ def _start(unit: str, script: str, timeout_s: float) -> Argv:
     return Argv(words, root=True)
 
 
-async def _join(host: Host, unit: str, start: Argv, shown: Completed, bound: float) -> Completed:
-    state = properties(shown.text).get("ActiveState", "")
+async def _join(host: Host, unit: str, start: Argv, shown: Completed, bound: float) -> None:
+    state = properties(_apart(shown)[0].text).get("ActiveState", "")
     if state == "failed":
         forget = Argv(("systemctl", "reset-failed", "--", unit), root=True)
-        _, _, shown = await host.run_all([forget, start, show(unit)], timeout_s=bound)
+        await host.run_all([forget, start], timeout_s=bound)
     elif state == "activating":
         join = Argv(("systemctl", "start", "--", unit), root=True)
-        _, shown = await host.run_all([join, show(unit)], timeout_s=bound)
-    return shown
+        await host.run_all([join], timeout_s=bound)
 
 
 async def _judge_unit(host: Host, fence: Fence, unit: str, shown: Completed, timeout_s: float) -> None:

@@ -7,11 +7,13 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_
 
 from state.engines.engine import HttpQuestion
 from state.errors import DeadlineExceeded, StepFailed
+from state.observation import ObservedUnit
 from state.steps import ServiceStep, StartService, StopService
 from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat, process_stats, show
+from tasks.boots import boot_question, same_boot
 from tasks.endpoint import Endpoint
 from tasks.hosts.port import Argv, Completed, Host
-from tasks.observe import observe_unit, unit_from
+from tasks.observe import unit_from
 from tasks.properties import cursor_of, listeners_of, pids_of, words_of
 from tasks.script import may, must
 from tasks.sequence import READ_TIMEOUT_S, Fence, forget_units, run_unit
@@ -40,16 +42,28 @@ STOP_MARGIN_S = 15.0
 """systemd sends SIGKILL after the unit's own stop timeout; the job ends shortly after that."""
 
 
-async def stop(
-    host: Host, step: StopService, fence: Fence, key: str, *, known: frozenset[int] = frozenset()
-) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """PIDs that the service had, and the end of its host's journal then: after a boot they may be anybody's."""
+
+    pids: frozenset[int] = frozenset()
+    cursor: str = ""
+
+    def of_this_boot(self, boot: Completed) -> frozenset[int]:
+        return self.pids if same_boot(self.cursor, boot) else frozenset()
+
+
+NOBODY = Noted()
+
+
+async def stop(host: Host, step: StopService, fence: Fence, key: str, *, known: Noted = NOBODY) -> dict[str, object]:
     """Stop the unit and prove it: no process in its cgroup, none of its processes alive, nobody on the port.
 
-    `known` are PIDs that the service had earlier; after an interrupted attempt systemd no longer tells them. Raises
-    StepFailed that names each leftover with what it holds; with policy `kill` the service's own get SIGKILL first.
+    `known` are processes that the service had earlier; after an interrupted attempt systemd no longer tells them.
+    Raises StepFailed that names each leftover with what it holds; with policy `kill` the service's own get SIGKILL
+    first.
     """
-    unit = await observe_unit(host, step.unit)
-    old = known | await processes(host, unit.control_group, unit.main_pid)
+    unit, old = await _running(host, step.unit, known)
     told = await _stop_unit(host, step, fence, key, unit.control_group, old)
     left = await _leftovers(host, step, unit.control_group, old, told)
     if step.leftovers == "kill":
@@ -65,7 +79,7 @@ async def stop(
 
 
 async def start(
-    host: Host, step: StartService, fence: Fence, key: str, *, before: str, clear: frozenset[int] | None = None
+    host: Host, step: StartService, fence: Fence, key: str, *, before: str, clear: Noted | None = None
 ) -> dict[str, object]:
     """Start the unit and record which invocation and process it is, and where the journal stood before.
 
@@ -75,16 +89,12 @@ async def start(
     gets SIGKILL first, since nothing could start beside it. A stop that is still under way is ended in the same way.
     Raises StepFailed if the unit does not come to run at all.
     """
-    shown, end = await host.run_all([show(step.unit), journal_end()], timeout_s=READ_TIMEOUT_S)
-    unit = now = unit_from(step.unit, shown.text)
-    runs = unit.active and unit.active_state != "deactivating"
-    if clear is not None and not runs:
-        await _end_own(host, step, unit.control_group, fence, key, clear)
-        (end,) = await host.run_all([journal_end()], timeout_s=READ_TIMEOUT_S)
-    if not runs:
-        lines = [may("systemctl", "reset-failed", "--", step.unit), must("systemctl", "start", "--", step.unit)]
-        (shown,) = await run_unit(host, fence, key, lines, timeout_s=_bound(step), then=[show(step.unit)])
-        now = unit_from(step.unit, shown.text)
+    if clear is not None:
+        await _cleared(host, step, fence, key, clear)
+    lines = [may("systemctl", "reset-failed", "--", step.unit), must("systemctl", "start", "--", step.unit)]
+    first = [show(step.unit), journal_end()]
+    was, end, shown = await run_unit(host, fence, key, lines, timeout_s=_bound(step), before=first, of=step.unit)
+    runs, now = _runs(unit_from(step.unit, was.text)), unit_from(step.unit, shown.text)
     if not now.invocation:
         raise StepFailed(
             "start-service", f"{step.unit} did not start on {host.name}: it is {now.active_state}, {now.result}"
@@ -96,6 +106,28 @@ async def start(
         "cursor": "" if runs else cursor_of(end.text),
         "kept_running": runs and now.invocation == before,
     }
+
+
+def _runs(unit: ObservedUnit) -> bool:
+    return unit.active and unit.active_state != "deactivating"
+
+
+async def _cleared(host: Host, step: StartService, fence: Fence, key: str, clear: Noted) -> None:
+    boot, shown = await host.run_all([boot_question(), show(step.unit)], timeout_s=READ_TIMEOUT_S)
+    unit = unit_from(step.unit, shown.text)
+    if not _runs(unit):
+        await _end_own(host, step, unit.control_group, fence, key, clear.of_this_boot(boot))
+
+
+async def _running(host: Host, name: str, known: Noted) -> tuple[ObservedUnit, frozenset[int]]:
+    """The unit, and its processes with those that were known: one round trip for a unit in its usual cgroup."""
+    usual = default_group(name)
+    asked = [boot_question(), show(name), control_group(usual)]
+    boot, shown, members = await host.run_all(asked, timeout_s=READ_TIMEOUT_S)
+    unit, old = unit_from(name, shown.text), known.of_this_boot(boot)
+    if unit.control_group != usual:
+        return unit, old | await processes(host, unit.control_group, unit.main_pid)
+    return unit, old | set(pids_of(members.text)) | ({unit.main_pid} - {0})
 
 
 async def _stop_unit(

@@ -1,6 +1,7 @@
 """How an argv becomes root's on a host, and how sudo's refusal is told from the program's own failure."""
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from state.errors import ArgvFailed, PrivilegeRefused
@@ -19,6 +20,7 @@ _REFUSALS = re.compile(
 )
 _WARNINGS = ("sudo: unable to resolve host ", "sudo: setrlimit(")
 _NO_SUDO = re.compile(r"(?:.*: )?sudo: (?:command )?not found|env: .sudo.: No such file or directory")
+_CHANGES = ("systemd-run", "/bin/sh")
 _NO_PROGRAM = re.compile(r"sudo(?:-rs)?: .+: command not found")
 
 
@@ -32,6 +34,12 @@ def elevate(argv: Argv, become: Become) -> tuple[str, ...]:
     if bad := next((word for word in argv.words if "\0" in word), None):
         raise ValueError(f"No program can be given a word with a NUL in it: {bad!r}")
     return ("sudo", "-n", "--", *argv.words) if argv.root and become == "sudo" else argv.words
+
+
+def one_root(argvs: Sequence[Argv]) -> bool:
+    """Whether one sudo does for the whole batch: all of it is root's, and some of it changes the host, for which sudo
+    must allow as much as a shell. Reading alone is left to the programs that read. Each sudo takes a host 6 ms."""
+    return all(argv.root for argv in argvs) and any(argv.words[0] in _CHANGES for argv in argvs)
 
 
 def refuse_if_sudo_said_no(host: str, user: str, completed: Completed) -> None:

@@ -10,13 +10,14 @@ import secrets
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import asyncssh
 
 from state.errors import ArgvFailed, DeadlineExceeded
 from tasks.hosts.port import Argv, Completed
-from tasks.hosts.privilege import answered, elevate
+from tasks.hosts.privilege import answered, elevate, one_root
 from tasks.hosts.ssh_exec import Exec, Follow
 from tasks.hosts.ssh_options import Login
 from tasks.hosts.ssh_session import Session
@@ -81,18 +82,20 @@ class SshHost:
     async def _batch(self, argvs: Sequence[Argv], timeout_s: float) -> tuple[Completed, ...]:
         if any(argv.stdin for argv in argvs):
             raise ValueError("Only a single argv may carry stdin")
-        mark = self._mark()
-        script = render_batch([elevate(argv, self._login.become) for argv in argvs], mark)
-        command = shlex.join((*_CLEAN, "/bin/sh", "-c", script))
+        mark, root = self._mark(), one_root(argvs)
+        script = render_batch([elevate(replace(a, root=a.root and not root), self._login.become) for a in argvs], mark)
+        shell = Argv(("/bin/sh", "-c", script), root=root)
+        command = shlex.join((*_CLEAN, *elevate(shell, self._login.become)))
         if len(command.encode()) > LONGEST_COMMAND and len(argvs) > 1:
             half = len(argvs) // 2
             return (*await self._batch(argvs[:half], timeout_s), *await self._batch(argvs[half:], timeout_s))
-        shell = await self._run(command, b"", f"batch of {len(argvs)} argvs", timeout_s)
-        found = split_frames(shell.stdout, shell.stderr, mark, len(argvs))
+        done = await self._run(command, b"", f"batch of {len(argvs)} argvs", timeout_s)
+        answered(self._name, self._login.user, shell, self._login.become, done)
+        found = split_frames(done.stdout, done.stderr, mark, len(argvs))
         if len(found) < len(argvs):
-            why = [line for line in shell.stderr.decode("utf-8", "replace").splitlines() if line and mark not in line]
+            why = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line and mark not in line]
             raise self._session.unreachable(
-                f"the shell of a batch ended at argv {len(found) + 1} of {len(argvs)}, status {shell.status}: "
+                f"the shell of a batch ended at argv {len(found) + 1} of {len(argvs)}, status {done.status}: "
                 + (why[-1] if why else "no stderr")
             )
         return found

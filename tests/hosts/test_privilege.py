@@ -4,7 +4,7 @@ import pytest
 
 from state.errors import ArgvFailed, PrivilegeRefused
 from tasks.hosts.port import Argv, Completed
-from tasks.hosts.privilege import Become, answered, checked, elevate, refuse_if_sudo_said_no
+from tasks.hosts.privilege import Become, answered, checked, elevate, one_root, refuse_if_sudo_said_no
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,19 @@ from tasks.hosts.privilege import Become, answered, checked, elevate, refuse_if_
 )
 def test_elevate(argv: Argv, become: Become, words: tuple[str, ...]) -> None:
     assert elevate(argv, become) == words
+
+
+@pytest.mark.parametrize(
+    ("argvs", "one"),
+    [
+        pytest.param([("systemd-run", True), ("ss", True), ("cat", True)], True, id="a-change-and-what-is-asked-then"),
+        pytest.param([("/bin/sh", True), ("cat", True)], True, id="a-script-too"),
+        pytest.param([("ss", True), ("journalctl", True)], False, id="reading-needs-no-shell-of-roots"),
+        pytest.param([("systemd-run", True), ("test", False)], False, id="what-the-user-asks-stays-the-users"),
+    ],
+)
+def test_one_sudo_for_a_batch(argvs: list[tuple[str, bool]], one: bool) -> None:
+    assert one_root([Argv((program,), root=root) for program, root in argvs]) is one
 
 
 REFUSALS = [

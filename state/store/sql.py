@@ -66,7 +66,11 @@ _UNFINISHED = {
     "sqlite": text(unfinished(_BETWEEN["sqlite"], "INDEXED BY {}".format)),
     "postgresql": text(unfinished(_BETWEEN["postgresql"], lambda _: "")),
 }
-_EVIDENCE = select(evidence.c.bytes, evidence.c.size).where(evidence.c.digest == bindparam("digest"))
+_KNOWN_EVIDENCE = select(evidence.c.size).where(evidence.c.digest == bindparam("digest"))
+_READ_EVIDENCE = {
+    "sqlite": "SELECT bytes, size FROM evidence WHERE digest = ?1",
+    "postgresql": "SELECT bytes, size FROM evidence WHERE digest = $1",
+}
 _INSERT_EVIDENCE = postgresql.insert(evidence).on_conflict_do_nothing()
 
 
@@ -192,17 +196,17 @@ class SqlEvidenceStore:
                 await insert_evidence(writer, row)
             return ref
         async with self._database.writing() as connection:
-            if (await connection.execute(_EVIDENCE, {"digest": ref.digest})).first() is None:
+            if (await connection.execute(_KNOWN_EVIDENCE, {"digest": ref.digest})).first() is None:
                 # the same bytes may be stored by another process at the same instant: one of the two does nothing
                 await connection.execute(_INSERT_EVIDENCE, row)
         return ref
 
     async def get(self, digest: str) -> bytes:
-        async with self._database.reading() as connection:
-            row = (await connection.execute(_EVIDENCE, {"digest": digest})).first()
-        if row is None:
+        rows = await self._database.select(_READ_EVIDENCE, digest)
+        if not rows:
             raise NotFound("evidence", digest)
-        return await asyncio.to_thread(unpack, digest, row.bytes, row.size)
+        packed, size = rows[0]
+        return await asyncio.to_thread(unpack, digest, packed, size)
 
 
 def _decode_from(stream: str, rows: Sequence[Sequence[Any]], first: int) -> tuple[RecordedEvent, ...]:

@@ -140,7 +140,7 @@ def rows(found: Sequence[Run]) -> list[Row]:
             f"{total[INTERLOCK].text()}, {after.text()} after start-up; {ratio:.1f} × faster; {trips} round trips",
             peers=peers,
             met=after.median <= 0.5 and ratio >= 5,
-            note="two round trips for facts, one more for the engine's version and its model's configuration.",
+            note="two round trips for all facts, with the engine's version and its model's configuration.",
         )
     ]
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,6 @@ from flows import requests
 from flows.history import History
 from flows.hold import answer_hold, asking
 from flows.ports import Watch
-from flows.prefect_home import PrefectHome
 from flows.retrying import retrying
 from flows.session import go_on, requested_history
 from flows.settings import Settings
@@ -25,7 +23,8 @@ from state.events import ActionStarted, decode
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
 from state.store.port import RecordedEvent
-from tests.cli.practice import LIMIT_S, Stage, end_of, read_until, stage
+from tests.cli.practice import Stage, end_of, read_until, stage
+from tests.flows.own_prefect import OwnPrefect
 
 pytestmark = [
     pytest.mark.prefect,
@@ -38,49 +37,12 @@ IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "EAGLE3"}}
 THREE = {"speculative_num_steps": 3, "speculative_num_draft_tokens": 4}
 
 
-class Server:
-    """A Prefect server of its own, kept by a loop of its own, as the command line keeps one."""
-
-    def __init__(self, directory: Path) -> None:
-        self.home = PrefectHome(directory)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def do(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT_S)
-
-    def kill(self) -> None:
-        """Without a word, as the kernel does when memory runs out."""
-        process = self.home._process
-        assert process is not None
-        os.killpg(process.pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        self.do(self.home.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(LIMIT_S)
-        self._loop.close()
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with patch.dict(os.environ):
-        os.environ.pop("PREFECT_API_URL", None)
-        made = Server(tmp_path / "prefect")
-        made.do(made.home.start())
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def practice(server: Server, tmp_path: Path) -> Iterator[Stage]:
-    """It comes up beside the server."""
+def practice(prefect_server: OwnPrefect, tmp_path: Path) -> Iterator[Stage]:
     with (
         stage(tmp_path, faults=[IGNORED], settings={"stage_seconds": {"weights": 0.5}}) as made,
         patch.dict(os.environ, made.settings),
     ):
-        assert server.do(server.home.answers())
         yield made
 
 
@@ -88,7 +50,9 @@ def text(practice: Stage, arguments: dict[str, Any] | None = None) -> str:
     return Path(practice.manifest(arguments)).read_text(encoding="utf-8")
 
 
-async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(practice: Stage, server: Server) -> None:
+async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(
+    practice: Stage, prefect_server: OwnPrefect
+) -> None:
     from flows import rollout as flows  # imports Prefect, whose settings are in place only now
 
     before = practice.facts()
@@ -120,8 +84,8 @@ async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(practice: S
     assert (held.type.value, held.name) == ("COMPLETED", "promoted")
     await shown_whole(held)
 
-    await asyncio.to_thread(an_interrupted_command_turns_back, practice, server)
-    await goes_on_without_its_server(practice, server)
+    await asyncio.to_thread(an_interrupted_command_turns_back, practice, prefect_server)
+    await goes_on_without_its_server(practice, prefect_server)
 
 
 def asks(practice: Stage) -> str:
@@ -189,10 +153,12 @@ def title(key: str) -> str:
     return head
 
 
-def an_interrupted_command_turns_back(practice: Stage, server: Server) -> None:
+def an_interrupted_command_turns_back(practice: Stage, prefect_server: OwnPrefect) -> None:
     """`interlock apply` inside a flow run: SIGTERM is the rollout's, not Prefect's."""
     before = practice.facts()
-    process = practice.start("apply", practice.manifest(THREE), environment={"PREFECT_API_URL": server.home.api_url})
+    process = practice.start(
+        "apply", practice.manifest(THREE), environment={"PREFECT_API_URL": prefect_server.home.api_url}
+    )
     read_until(process, "weights after")
     ran = end_of(process, signal.SIGTERM)
     assert ran.code == 130, ran
@@ -202,14 +168,14 @@ def an_interrupted_command_turns_back(practice: Stage, server: Server) -> None:
     assert (after.unit_file, after.active, after.drivers) == (before.unit_file, "active", before.drivers)
 
 
-async def goes_on_without_its_server(practice: Stage, server: Server) -> None:
+async def goes_on_without_its_server(practice: Stage, prefect_server: OwnPrefect) -> None:
     """Prefect's server dies while the service is down."""
     from flows.rollout import shown
 
     def recorded(_rollout: Rollout, event: RecordedEvent) -> None:
         decoded = decode(event)
         if isinstance(decoded, ActionStarted) and decoded.action.endswith(":start-service"):
-            server.kill()
+            prefect_server.kill()
 
     async with wired(Settings(), Watch(recorded=recorded)) as (ports, _):
         requested = requests.from_manifest(ports, load_manifest(text(practice, THREE), "m"), "rollout", "no server")

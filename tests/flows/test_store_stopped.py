@@ -22,6 +22,7 @@ from state.store.spool_file import SpoolFolder
 from state.store.verification import verify_history
 from tests.contract.store_fixtures import OwnPostgres, own_postgres
 from tests.flows.rehearsal import Rehearsal, rehearsal
+from tests.practice.quick import QUICK
 
 AWAY_S = 4.0
 
@@ -78,7 +79,10 @@ async def rolled_out(stage: Rehearsal, ports: Ports) -> Rollout:
 
 async def test_a_server_stopped_for_seconds_is_not_missed(server: OwnPostgres, tmp_path: Path) -> None:
     stopper = Stopper(server, AWAY_S)
-    async with rehearsal() as stage, connected(stage, server, tmp_path / "spool", stopper.watch()) as ports:
+    async with (
+        rehearsal(settings=QUICK) as stage,
+        connected(stage, server, tmp_path / "spool", stopper.watch()) as ports,
+    ):
         ended = await rolled_out(stage, ports)
         assert stopper.working is not None
         await stopper.working
@@ -102,7 +106,7 @@ async def test_a_server_that_stays_away_gets_the_end_later(
 ) -> None:
     monkeypatch.setattr("flows.spooled.END_S", 2.0)
     stopper = Stopper(server, None)
-    async with rehearsal() as stage:
+    async with rehearsal(settings=QUICK) as stage:
         async with connected(stage, server, tmp_path / "spool", stopper.watch()) as ports:
             ended = await rolled_out(stage, ports)
             assert ended.concluded is not None

@@ -15,7 +15,7 @@ from state.store.verification import verify_history
 from tests.flows.rehearsal import EVERY
 
 ROOT = Path(__file__).parents[2]
-TIMES = 200 if EVERY else 50
+TIMES = 200 if EVERY else 12
 LIMIT_S = 60.0
 NAMES = ("ada", "grace")
 

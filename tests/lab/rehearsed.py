@@ -12,6 +12,7 @@ from tasks.lab.layer import Furnishing
 from tasks.practice.scene import UNIT_FILE, USER, Scene, scene
 from tests.lab.contained import prepare, stages
 from tests.lab.orchestrated import Orchestrated
+from tests.practice.quick import QUICK
 
 KINDS = [pytest.param("simulated", id="simulated"), pytest.param("container", id="container", marks=pytest.mark.lab)]
 
@@ -63,7 +64,7 @@ async def rehearsed(kind: str, folder: Path, *faults: Mapping[str, object]) -> A
     store.mkdir()
     await prepare(store)
     if kind == "simulated":
-        async with scene(folder / "hosts", faults=faults, started=False) as made:
+        async with scene(folder / "hosts", faults=faults, settings=QUICK, started=False) as made:
             made.serving.files.remove(UNIT_FILE)
             yield Simulated(store, scene=made)
         return

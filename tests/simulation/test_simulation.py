@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.faults import KINDS, Fault, draw
 from tests.simulation.simulate import run, told
 
-CHUNK, CHUNKS = 50, 8
+CHUNK, CHUNKS = 50, 4
 
 
 @pytest.mark.parametrize("first", range(0, CHUNK * CHUNKS, CHUNK))

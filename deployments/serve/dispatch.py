@@ -27,9 +27,9 @@ from prefect.flows import Flow
 from prefect.states import Cancelled, Pending
 
 from deployments.serve.forms import Form
-from deployments.serve.inside import WENT_WRONG
 from deployments.serve.left_runs import overtaken, tell_of_lost
 from deployments.serve.offered import HOME, Home
+from flows.prefect_run import WENT_WRONG
 from state.errors import InterlockError
 
 log = logging.getLogger("interlock.serve")

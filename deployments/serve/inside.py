@@ -1,46 +1,75 @@
-"""Driving rollouts inside Prefect's flow runs, in this process. Importing this imports Prefect."""
+"""Driving rollouts beside Prefect's flow runs, which show them, in this process. Importing this imports Prefect."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import httpx
 from prefect import flow, tags
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
-from prefect.exceptions import PrefectException
 
 from deployments.serve.artifacts import TAG, Shown
-from deployments.serve.notes import Notebook
+from deployments.serve.notes import Notebook, Notes
+from deployments.serve.task_runs import TaskRuns
 from flows.history import History
-from flows.prefect_skin import prefect_skin, shown_as_done
+from flows.prefect_run import WENT_WRONG
 from flows.retrying import retrying
 from flows.rollout import state_of
-from flows.session import go_on, unfinished
+from flows.session import cancel, go_on
+from state.events import RolloutRequested
 from state.rollout import Rollout
 
-SHOW_S = 5.0
-"""Seconds that a flow run waits at its end for what is still to be shown."""
-
-WENT_WRONG = (PrefectException, httpx.HTTPError, RuntimeError)
-"""How Prefect's client fails when its server does; none of it is the rollout's own failure."""
+SHOW_S = 30.0
+"""Seconds that a flow run waits at its end for what is still to be shown: the server may have much else to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Drives in a flow run, and without one where Prefect fails. `evidence_url` is what a digest is appended to,
-    `flow_runs` are the rollouts that are being driven, by flow run."""
+    """Drives a rollout while a flow run shows it: it waits for nothing of that, and loses nothing where Prefect fails.
+    `evidence_url` is what a digest is appended to, `flow_runs` are the rollouts that are shown, by flow run, `telling`
+    the flow runs made here that have not told their end."""
 
     notebook: Notebook
     evidence_url: str
     flow_runs: dict[UUID, str] = field(default_factory=dict)
+    telling: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def in_own_flow_run(self, history: History) -> Rollout:
-        """In a flow run made for this rollout."""
-        requested = history.rollout.requested
+        """With a flow run made for this rollout, which may end after it. Raises what `go_on` raises."""
+        requested, over = history.rollout.requested, asyncio.Event()
         assert requested is not None  # every stream begins with it
+        notes = self.notebook.notes(history.rollout_id)  # which the notebook forgets at the rollout's end
+        telling = asyncio.create_task(self._told_in_own(history, requested, notes, over))
+        self.telling.add(telling)
+        telling.add_done_callback(self.telling.discard)
+        try:
+            return await go_on(history, retrying)
+        finally:
+            over.set()
 
+    async def in_this_flow_run(self, history: History) -> Rollout:
+        """In the flow run whose context this is called in; a cancellation is a safe end, and is not raised."""
+        async with self._shown(history, self.notebook.notes(history.rollout_id)):
+            try:
+                return await go_on(history, retrying)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
+                return await cancel(history)
+
+    async def told(self, within_s: float) -> None:
+        """Wait for the flow runs made here to tell their ends, and give up those that have not by then."""
+        if self.telling:
+            _, late = await asyncio.wait(self.telling, timeout=within_s)
+            for task in late:
+                task.cancel()
+
+    async def _told_in_own(
+        self, history: History, requested: RolloutRequested, notes: Notes, over: asyncio.Event
+    ) -> None:
         @flow(
             name=requested.purpose,
             flow_run_name=f"{requested.service} {requested.rollout}",
@@ -49,30 +78,32 @@ class Inside:
             validate_parameters=False,
         )
         async def driven(service: str, revision: str, rollout: str, reason: str) -> State[str]:
-            if history.rollout.done:
-                await shown_as_done(history)
-            return state_of(await self.in_this_flow_run(history))
+            async with self._shown(history, notes):
+                await over.wait()
+            return state_of(history.rollout)
 
         named = {"service": requested.service, "revision": requested.revision.short, "rollout": requested.rollout}
         with suppress(*WENT_WRONG), tags(TAG):
             await driven(**named, reason=requested.reason, return_state=True)
-        return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
 
-    async def in_this_flow_run(self, history: History) -> Rollout:
-        """In the flow run whose context this is called in; a cancellation is a safe end, and is not raised."""
-        notes = self.notebook.notes(history.rollout_id)
+    @asynccontextmanager
+    async def _shown(self, history: History, notes: Notes) -> AsyncIterator[None]:
+        """Shows the rollout in the flow run of this context until the block has ended, and then what is left."""
         requested = history.rollout.requested
         notes.service = requested.service if requested else ""
+        runs = TaskRuns(notes, history.recorded)
+        pages = Shown(notes, history.recorded, self.evidence_url)
         self._note_flow_run(history.rollout_id)
-        showing = asyncio.create_task(Shown(notes, history.recorded, self.evidence_url).for_ever())
+        showing = [asyncio.create_task(one.for_ever()) for one in (runs, pages)]
         try:
-            ended = await _driven(history)
-            await notes.told(SHOW_S)
+            yield
+            if await notes.told(SHOW_S):
+                await runs.ended(SHOW_S)
         finally:
-            showing.cancel()
-            await asyncio.wait([showing])
+            for task in (*showing, *runs.running):
+                task.cancel()
+            await asyncio.wait(showing)
             self._forget_flow_run(history.rollout_id)
-        return ended
 
     def _note_flow_run(self, rollout: str) -> None:
         context = FlowRunContext.get()
@@ -82,18 +113,6 @@ class Inside:
     def _forget_flow_run(self, rollout: str) -> None:
         for flow_run in [run for run, driven in self.flow_runs.items() if driven == rollout]:
             del self.flow_runs[flow_run]
-
-
-async def _driven(history: History) -> Rollout:
-    try:
-        with suppress(*WENT_WRONG):
-            await go_on(history, prefect_skin)
-        return await go_on(history, retrying) if unfinished(history.rollout) else history.rollout
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None:
-            task.uncancel()
-        return history.rollout
 
 
 def evidence_url(api_url: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,6 +217,32 @@ def test_a_schedule_in_a_manifest_starts_a_rollout(server: Served, practice: Sta
     finally:
         file(practice, "day")
     eventually(lambda: deployments(server)["scheduled switch"]["schedules"], lambda found: found == [])
+
+
+def test_a_rollout_of_the_api_is_shown_whole_in_a_flow_run_of_its_own(server: Served, practice: Stage) -> None:
+    lost = [True]
+    practice.scene.serving.faults.cut_before(lambda words: "--help" in words and bool(lost and lost.pop()))
+    rollout = server.started("night-vm")
+    assert server.ended(rollout)["state"] == "promoted"
+    wanted = {"flow_runs": {"name": {"any_": [f"{SERVICE} {rollout}"]}}}
+    (run,) = eventually(
+        lambda: server.prefect("POST", "/flow_runs/filter", wanted),
+        lambda found: [one["state"]["name"] for one in found] == ["promoted"],
+    )
+    assert set(artifacts(server, run["id"])) == {"plan", "claims", "readiness", "report"}
+    recorded = server.api("GET", f"/rollouts/{rollout}/events?limit=500").json()["events"]
+    begun = Counter(e["data"]["action"] for e in recorded if e["type"] == "action-started")
+    shown = eventually(
+        lambda: task_runs(server, run["id"]),
+        lambda found: [t["state"]["type"] for t in found] == ["COMPLETED"] * len(begun),
+    )
+    assert Counter(t["run_count"] for t in shown) == Counter(begun.values())
+    assert [t["name"] for t in shown if t["run_count"] > 1] == ["preflight"]
+
+
+def task_runs(server: Served, run: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.prefect("POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    return found
 
 
 def test_prefect_is_started_again_and_rollouts_go_on_without_it(server: Served, practice: Stage) -> None:

@@ -32,7 +32,8 @@ from tasks import baseline, readiness
 from tasks.boarding import Boarding
 from tasks.mark import has_reverted
 from tasks.observe import observe_gpus, observe_unit
-from tasks.verification import Started, gather, with_older
+from tasks.together import together
+from tasks.verification import Started, ask, read, with_older
 
 
 async def await_readiness(work: Work) -> Event:
@@ -113,7 +114,12 @@ async def verify(work: Work) -> Event:
     begun = work.ports.clock()
     side, round_ = work.action.side, work.action.round
     order = ordered(claims_of(work.plan, side), work.plan.traffic, salt_of(work), round_, _spent(work))
-    items = await gather(work.host, work.gpu_host, engine_for(target.engine), target, started, order, work.ports.clock)
+    engine = engine_for(target.engine)
+    asked = await ask(work.host, engine, target, order, work.ports.clock)
+    async with together() as group:
+        keeping = group.create_task(keep(work.ports.evidence, asked))
+        reading = group.create_task(read(work.host, work.gpu_host, engine, target, started))
+    kept = {**keeping.result(), **await keep(work.ports.evidence, reading.result())}
     if side == "old" and (host := await _reverted_host(work)):
         raise HostReverted(host)
     earlier = work.rollout.gathered.get(f"{side}:{round_ - 1}", {})
@@ -122,7 +128,7 @@ async def verify(work: Work) -> Event:
         attempt=work.attempt,
         side=side,
         round=round_,
-        items={**carried(earlier, round_), **_before(work), **await keep(work.ports.evidence, items)},
+        items={**carried(earlier, round_), **_before(work), **kept},
         seconds=round(work.ports.clock() - begun, 3),
     )
 

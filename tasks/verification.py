@@ -1,4 +1,7 @@
-"""Gathering the evidence of one verification: traffic first, then everything that can be read about the same start."""
+"""Gathering the evidence of one verification: traffic first, then everything that can be read about the same start.
+
+What cannot be read is left out: a missing item is unknown, never zero.
+"""
 
 import asyncio
 import json
@@ -52,35 +55,27 @@ class Started:
         return _json(known)
 
 
-async def gather(
-    host: Host,
-    gpu_host: Host | None,
-    engine: Engine,
-    target: Target,
-    started: Started,
-    order: Order,
-    clock: Clock = time.monotonic,
-) -> Items:
-    """Everything that claims are judged by, traffic first. What cannot be read is left out: a missing item is unknown,
-    never zero."""
-    asked = await _asked(host, engine, target, order, clock)
-    async with together() as group:
-        read = group.create_task(read_start(host, target, started))
-        devices = group.create_task(_read_devices(host, gpu_host, target, started))
-    return {"context": (started.context(), "application/json"), **asked, **read.result(), **devices.result()}
-
-
-async def _asked(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:
-    """What the service says of itself and answers; it says it before the traffic and after it."""
-    items: Items = {}
+async def ask(host: Host, engine: Engine, target: Target, order: Order, clock: Clock = time.monotonic) -> Items:
+    """What the service says of itself before the traffic of the order, and what it answers to that."""
     async with Endpoint(host, target.endpoint, clock) as endpoint:
-        items |= await _probed(endpoint, engine)
-        if "metrics" in items:
-            items["metrics-before"] = items["metrics"]
-        model = model_of(target, items.get("models", (b"", ""))[0])
-        items |= await _traffic(endpoint, engine, model, target, order, clock)
-        items |= await _probed(endpoint, engine)
-    return items
+        said = await _probed(endpoint, engine)
+        model = model_of(target, said.get("models", (b"", ""))[0])
+        before = {"metrics-before": said["metrics"]} if "metrics" in said else {}
+        return {**said, **before, **await _traffic(endpoint, engine, model, target, order, clock)}
+
+
+async def read(host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started) -> Items:
+    """What the service says of itself after its traffic, and what the hosts say of its start, at the same time."""
+    async with together() as group:
+        said = group.create_task(_said(host, engine, target))
+        start = group.create_task(read_start(host, target, started))
+        devices = group.create_task(_read_devices(host, gpu_host, target, started))
+    return {"context": (started.context(), "application/json"), **said.result(), **start.result(), **devices.result()}
+
+
+async def _said(host: Host, engine: Engine, target: Target) -> Items:
+    async with Endpoint(host, target.endpoint) as endpoint:
+        return await _probed(endpoint, engine)
 
 
 async def _read_devices(host: Host, gpu_host: Host | None, target: Target, started: Started) -> Items:

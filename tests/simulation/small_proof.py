@@ -110,10 +110,12 @@ async def soak(host: Host, _engine: Engine, target: Target, started: Started, *,
     await _refuse_lost(host, target, started)
 
 
-def gathering(proofs: Proofs) -> Callable[..., Any]:
-    async def gather(
-        host: Host, gpu_host: Host | None, engine: Engine, target: Target, started: Started, *_: object
-    ) -> Items:
+async def ask(*_: object) -> Items:
+    return {}
+
+
+def reading(proofs: Proofs) -> Callable[..., Any]:
+    async def read(host: Host, gpu_host: Host | None, _engine: Engine, target: Target, started: Started) -> Items:
         items: Items = {"context": (started.context(), "application/json")}
         items |= await read_start(host, target, started)
         if gpu_host is not None and target.drivers:
@@ -126,7 +128,7 @@ def gathering(proofs: Proofs) -> Callable[..., Any]:
             items["cmdline"] = (b"/usr/bin/other\0", "text/x-cmdline")
         return items
 
-    return gather
+    return read
 
 
 @contextmanager
@@ -139,7 +141,8 @@ def small_proofs(proofs: Proofs) -> Iterator[None]:
         "flows.prove.readiness.await_readiness": await_readiness,
         "flows.prove.readiness.ready_for_traffic": ready_for_traffic,
         "flows.prove.readiness.soak": soak,
-        "flows.prove.gather": gathering(proofs),
+        "flows.prove.ask": ask,
+        "flows.prove.read": reading(proofs),
     }
     with ExitStack() as stack:
         for name, replacement in replaced.items():

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,32 @@ def test_nothing_to_do_loads_neither_what_carries_it_out_nor_what_shows_it(tmp_p
     assert json.loads(done.stdout)["outcome"] == "unchanged"
     modules = set(json.loads(done.stderr))
     assert modules & {*SHOWN, *DONE, *READ, *OTHERS, "alembic", "asyncpg"} == set()
+
+
+LOADING = """
+import atexit, json, sys, time
+loaded = []
+sys.addaudithook(lambda event, args: event == "import" and loaded.append((time.time(), args[0])))
+from deployments.cli import main
+atexit.register(lambda: print(json.dumps(loaded), file=sys.stderr))
+main()
+"""
+
+
+def test_nothing_is_loaded_while_the_service_is_away(tmp_path: Path) -> None:
+    """What a change needs is there before the service is stopped: loading takes a tenth of a second."""
+    with stage(tmp_path) as practice:
+        words = ("apply", practice.manifest(), "--bare", "--json")
+        done = subprocess.run(
+            [sys.executable, "-c", LOADING, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, **practice.settings},
+            check=True,
+        )
+        name = json.loads(done.stdout)["rollout"]
+        events = practice.interlock("show", name, "--json").json["events"]
+    at = {event["type"]: datetime.fromisoformat(event["recorded_at"]).timestamp() for event in reversed(events)}
+    away = (at["baseline-recorded"], at["readiness-reached"])
+    assert [module for when, module in json.loads(done.stderr) if away[0] < when < away[1]] == []

@@ -12,6 +12,7 @@ from state.canonical import canonical_json
 from state.errors import HistoryCorrupt
 from state.store.port import GENESIS, NewEvent, RecordedEvent
 
+Contents = tuple[Any, Any]
 quoted = lru_cache(4096)(json.JSONEncoder(ensure_ascii=False).encode)
 """A string as canonical JSON writes it."""
 
@@ -29,18 +30,24 @@ class Sealed:
     recorded_at: datetime
     digest: str
 
-    def recorded(self, position: int) -> RecordedEvent:
+    def recorded(self, position: int, contents: "Contents | None" = None) -> RecordedEvent:
+        """As it is read: `contents` are this event's, if they are there already."""
+        data, metadata = contents or self.contents()
         return RecordedEvent(
             position,
             self.stream,
             self.version,
             self.type,
             self.schema_version,
-            json.loads(self.data),
-            {} if self.metadata == "{}" else json.loads(self.metadata),
+            data,
+            metadata,
             self.recorded_at,
             self.digest,
         )
+
+    def contents(self) -> "Contents":
+        """Data and metadata as they are read from their texts."""
+        return json.loads(self.data), {} if self.metadata == "{}" else json.loads(self.metadata)
 
 
 def event_digest(
@@ -91,7 +98,8 @@ def seal(
         version += 1
         moment = event.happened_at or recorded_at
         written, moment = utc_text(moment), moment.astimezone(UTC)
-        data, metadata = canonical_json(event.data).decode(), canonical_json(event.metadata).decode()
+        data = canonical_json(event.data).decode()
+        metadata = canonical_json(event.metadata).decode() if event.metadata else "{}"
         previous = digest_of_texts(previous, stream, version, event.type, event.schema_version, data, metadata, written)
         sealed.append(Sealed(stream, version, event.type, event.schema_version, data, metadata, moment, previous))
     return tuple(sealed)

@@ -6,7 +6,7 @@ PostgreSQL over a connection of its own, on SQLite in a thread of its own.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,15 +30,15 @@ _POSTGRESQL = f"""
     ON CONFLICT DO NOTHING RETURNING position"""
 
 
-async def insert_single(writer: Any, previous: str, event: Sealed) -> int | None:
+def insert_single(writer: Any, previous: str, event: Sealed) -> Awaitable[int | None]:
     """The position of `event`, durable; None if the stream's head is not the event with digest `previous`. `writer` is
-    `Database.single_writing`'s."""
+    `Database.single_writing`'s. On SQLite it has begun once this returns."""
     names = (event.stream, event.version, event.type, event.schema_version, event.data, event.metadata)
     if isinstance(writer, SqliteThread):
         values = (*names, utc_text(event.recorded_at), event.digest)
-        return await writer.run(partial(_sqlite, values, previous))
-    position = await writer.fetchval(_POSTGRESQL, *names, event.recorded_at, event.digest, previous)
-    return int(position) if position is not None else None
+        return writer.begin(partial(_sqlite, values, previous))
+    position: Awaitable[int | None] = writer.fetchval(_POSTGRESQL, *names, event.recorded_at, event.digest, previous)
+    return position
 
 
 def _sqlite(values: tuple[Any, ...], previous: str, connection: sqlite3.Connection) -> int | None:

@@ -16,7 +16,6 @@ from state.store.chain import Sealed, seal, sealed_again
 from state.store.database import Database
 from state.store.decoding import decode, decode_chain
 from state.store.evidence import pack, unpack
-from state.store.known_rows import KnownRows
 from state.store.milestones import STREAMS, unfinished
 from state.store.port import GENESIS, EvidenceRef, NewEvent, RecordedEvent
 from state.store.single import insert_evidence, insert_single
@@ -81,7 +80,6 @@ class SqlEventStore:
         self._database = Database(engine)
         self._now = now
         self._heads: dict[tuple[str, int], str] = {}
-        self._known = KnownRows()
 
     async def append(self, stream: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[RecordedEvent, ...]:
         """See the port. After StoreUnavailable the events may be stored or not: read the stream to know."""
@@ -107,16 +105,18 @@ class SqlEventStore:
         previous = GENESIS if expected_version == 0 else self._heads.get((stream, expected_version))
         if previous is None:
             return None
-        sealed: Sealed | None = None
+        sealed, contents = None, None
         try:
             async with self._database.single_writing() as connection:
                 (sealed,) = seal(stream, expected_version, previous, events, self._now())
-                position = await insert_single(connection, previous, sealed)
+                inserting = insert_single(connection, previous, sealed)
+                contents = sealed.contents()  # while the disk is waited for
+                position = await inserting
         except StoreUnavailable:
             if sealed is None:
                 raise
             position = await self._position_of(sealed)
-        return None if position is None else (sealed.recorded(position),)
+        return None if position is None else (sealed.recorded(position, contents),)
 
     async def _position_of(self, sealed: Sealed) -> int | None:
         async with self._database.reading() as connection:
@@ -149,7 +149,7 @@ class SqlEventStore:
         # one event more at the front: the chain hangs on its digest
         first = max(0, after_version)
         rows = await self._database.select(_READ, stream, first)
-        read = _decode_from(stream, rows, first) if first else self._known.decoded(stream, rows)
+        read = _decode_from(stream, rows, first)
         self._remember(read)
         return read
 

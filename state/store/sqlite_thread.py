@@ -29,9 +29,13 @@ class SqliteThread:
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns, or raises, with the connection; raises sqlite3.Error where there is none. Who is
         cancelled while it waits does not know whether it was done."""
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
+        """`run` that has begun, for who has something else to do meanwhile."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._begun().put((work, future))
-        return await future
+        return future
 
     def close(self) -> None:
         """Wait for what was begun, and close the connection."""

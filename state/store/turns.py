@@ -34,13 +34,20 @@ class Turns:
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
         """The turn of single statements: no transaction writes."""
+        await self.begin_single()
+        try:
+            yield
+        finally:
+            self.end_single()
+
+    async def begin_single(self) -> None:
+        """`together`, for who calls `end_single` whatever happens."""
         while not self._no_transaction.is_set():
             await self._no_transaction.wait()
         self._singles += 1
         self._no_single.clear()
-        try:
-            yield
-        finally:
-            self._singles -= 1
-            if not self._singles:
-                self._no_single.set()
+
+    def end_single(self) -> None:
+        self._singles -= 1
+        if not self._singles:
+            self._no_single.set()

@@ -34,16 +34,30 @@ class Fence:
         return f"interlock-{self.rollout}-{key.replace(':', '-')}{again}.service"
 
 
-async def run_sequence(host: Host, fence: Fence, lines: Sequence[Line], *, timeout_s: float = READ_TIMEOUT_S) -> None:
-    """Run the lines in one exec; for guard work that is short and harmless when cut off.
+async def run_sequence(
+    host: Host,
+    fence: Fence,
+    lines: Sequence[Line],
+    *,
+    timeout_s: float = READ_TIMEOUT_S,
+    then: Sequence[Argv] = (),
+) -> tuple[Completed, ...]:
+    """Run the lines in one exec; for guard work that is short and harmless when cut off. The answers to `then`, which
+    is asked after them in the same round trip, as root.
 
     Raises FencedOut or HostReverted before anything is done, ArgvFailed for the first line that failed.
     """
-    argv = Argv(("/bin/sh", "-c", render_sequence([fence.line(), *lines])), root=True)
-    (done,) = await host.run_all([argv], timeout_s=timeout_s)
+    argv = sequence(fence, lines)
+    done, *answers = await host.run_all([argv, *_as_root(then)], timeout_s=timeout_s)
     if not done.ok:
         await refuse_if_fenced(host, fence)
     checked(host.name, argv, done)
+    return tuple(answers)
+
+
+def sequence(fence: Fence, lines: Sequence[Line]) -> Argv:
+    """The lines as root's, behind the fence."""
+    return Argv(("/bin/sh", "-c", render_sequence([fence.line(), *lines])), root=True)
 
 
 async def run_unit(
@@ -93,14 +107,9 @@ async def forget_units(host: Host, fence: Fence, units: Sequence[str]) -> None:
 
     A host that carries another number keeps them: they may be those of an orchestrator that went on with the rollout.
     """
-    lines = [
-        line
-        for unit in units
-        for line in (may("systemctl", "stop", "--", unit), may("systemctl", "reset-failed", "--", unit))
-    ]
-    if lines:
-        argv = Argv(("/bin/sh", "-c", render_sequence([fence.line(), *lines])), root=True)
-        await host.run_all([argv], timeout_s=READ_TIMEOUT_S)
+    if units:
+        lines = [may("systemctl", verb, "--", *units) for verb in ("stop", "reset-failed")]
+        await host.run_all([sequence(fence, lines)], timeout_s=READ_TIMEOUT_S)
 
 
 async def refuse_if_fenced(host: Host, fence: Fence) -> None:

@@ -1,56 +1,69 @@
 """Staging: new contents go beside the old ones, old contents are kept by digest, both are read back whole."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from state.errors import StepFailed
 from state.steps import DiscardStaged, FileChange, StageFiles
 from tasks.argv import STATE_DIR, blob, place, verify_unit
-from tasks.hosts.port import Argv, Host
+from tasks.hosts.port import Argv, Completed, Host
 from tasks.hosts.privilege import checked
 from tasks.script import Line, may, must
-from tasks.sequence import READ_TIMEOUT_S, Fence, run_sequence
+from tasks.sequence import Fence, refuse_if_fenced, run_sequence, sequence
 
 UPLOAD_TIMEOUT_S = 120.0
 
 
 async def stage(host: Host, step: StageFiles, fence: Fence, contents: Mapping[str, bytes]) -> dict[str, object]:
-    """Upload what the changes need from `contents` (by digest) and keep what they replace.
+    """Upload what the changes need from `contents` (by digest), keep what they replace, and let the host's own systemd
+    judge the new units, under their names, before anything of the service is touched.
 
-    Raises StepFailed when a digest read back is not the one expected: the disk is full, or a file changed meanwhile.
+    Raises StepFailed when a digest read back is not the one expected (the disk is full, or a file changed meanwhile),
+    and with what systemd says of a unit that it refuses.
     """
     folders = [must("install", "-d", "-m", "700", "--", path) for path in _folders(step.service)]
     await run_sequence(host, fence, folders)
     for digest in sorted({c.after.digest for c in step.changes if c.after.digest}):
         upload = Argv(("tee", "--", blob(step.service, digest)), stdin=contents[digest], root=True)
         checked(host.name, upload, *await host.run_all([upload], timeout_s=UPLOAD_TIMEOUT_S))
-    await run_sequence(host, fence, _keep(step))
-    await _read_back(host, step.service, step.changes)
-    await _verify_units(host, step, fence)
+    units = {copy: _judging(fence, step.service, copy, source) for copy, source in _copies(step).items()}
+    read_back = Argv(("sha256sum", "--", *(blob(step.service, d) for d in sorted(digests(step.changes)))), root=True)
+    then = [read_back, *chain.from_iterable(units.values())]
+    read, *said = await run_sequence(host, fence, _keep(step), timeout_s=UPLOAD_TIMEOUT_S, then=then)
+    _refuse_unread(host, step.changes, read)
+    for number, (copy, asked) in enumerate(units.items()):
+        placed, judged, _ = said[3 * number : 3 * number + 3]
+        if not placed.ok:
+            await refuse_if_fenced(host, fence)
+        checked(host.name, asked[0], placed)
+        _refuse_unit(host, copy, judged)
     return {"staged": sorted(digests(step.changes))}
 
 
-async def _verify_units(host: Host, step: StageFiles, fence: Fence) -> None:
-    """Let the host's own systemd judge the new units, under their names, before anything of the service is touched.
+def _copies(step: StageFiles) -> dict[str, str]:
+    """Where each new unit is judged under its own name, and where its contents are."""
+    names = {c.after.path.rpartition("/")[2]: c.after.digest for c in step.changes if c.after.digest}
+    units = {name: digest for name, digest in names.items() if name.endswith(".service")}
+    return {f"{_judged_in(step.service)}/{name}": blob(step.service, digest) for name, digest in units.items()}
 
-    Raises StepFailed with what systemd says of them.
-    """
-    for change in step.changes:
-        name = change.after.path.rpartition("/")[2]
-        if change.after.digest is None or not name.endswith(".service"):
-            continue
-        copy = f"{place(step.service)}/verify/{name}"
-        folder, source = (
-            must("install", "-d", "-m", "700", "--", f"{place(step.service)}/verify"),
-            blob(step.service, change.after.digest),
+
+def _judged_in(service: str) -> str:
+    return f"{place(service)}/verify"
+
+
+def _judging(fence: Fence, service: str, copy: str, source: str) -> list[Argv]:
+    folder = must("install", "-d", "-m", "700", "--", _judged_in(service))
+    placed = sequence(fence, [folder, must("install", "-m", "600", "-T", "--", source, copy)])
+    return [placed, verify_unit(copy), sequence(fence, [may("rm", "-f", "--", copy)])]
+
+
+def _refuse_unit(host: Host, copy: str, said: Completed) -> None:
+    if not said.ok:
+        name = copy.rpartition("/")[2]
+        text = said.stderr.decode("utf-8", "replace").strip().replace(copy, name)
+        raise StepFailed(
+            "stage-files", f"systemd on {host.name} refuses {name}: {text}", hint="mend the manifest's `unit`"
         )
-        await run_sequence(host, fence, [folder, must("install", "-m", "600", "-T", "--", source, copy)])
-        (said,) = await host.run_all([verify_unit(copy)], timeout_s=READ_TIMEOUT_S)
-        await run_sequence(host, fence, [may("rm", "-f", "--", copy)])
-        if not said.ok:
-            text = said.stderr.decode("utf-8", "replace").strip().replace(copy, name)
-            raise StepFailed(
-                "stage-files", f"systemd on {host.name} refuses {name}: {text}", hint="mend the manifest's `unit`"
-            )
 
 
 async def discard(host: Host, step: DiscardStaged, fence: Fence) -> dict[str, object]:
@@ -75,10 +88,8 @@ def _keep(step: StageFiles) -> list[Line]:
     ] + [must("sync", "--", blob(step.service, d)) for d in sorted(digests(step.changes))]
 
 
-async def _read_back(host: Host, service: str, changes: Sequence[FileChange]) -> None:
+def _refuse_unread(host: Host, changes: Sequence[FileChange], read: Completed) -> None:
     wanted = sorted(digests(changes))
-    asked = Argv(("sha256sum", "--", *(blob(service, d) for d in wanted)), root=True)
-    (read,) = await host.run_all([asked], timeout_s=READ_TIMEOUT_S)
     seen = {line.split()[0].lstrip("\\") for line in read.text.splitlines() if line.strip()}
     if missing := [d for d in wanted if d not in seen]:
         said = read.stderr.decode("utf-8", "replace").strip()

@@ -32,11 +32,10 @@ async def arm(host: Host, step: ArmTimer, fence: Fence) -> dict[str, object]:
     checked(host.name, upload, *await host.run_all([upload], timeout_s=READ_TIMEOUT_S))
     start = must("systemctl", "restart", "--", f"{name}.timer")
     written = [must("mv", "-T", "-f", "--", fresh, path), *timer_units.installed(step)]
-    await run_sequence(host, fence, [*_taken_down(name), *written, start])
-    (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
+    look = [show(f"{name}.timer")]
+    (shown,) = await run_sequence(host, fence, [*_taken_down(name), *written, start], then=look)
     if unit_from(name, shown.text).need_daemon_reload:  # an earlier one's files were still loaded
-        await run_sequence(host, fence, [must("systemctl", "daemon-reload"), start])
-        (shown,) = await host.run_all([show(f"{name}.timer")], timeout_s=READ_TIMEOUT_S)
+        (shown,) = await run_sequence(host, fence, [must("systemctl", "daemon-reload"), start], then=look)
     if unit_from(name, shown.text).active_state != "active":
         raise StepFailed(
             "arm-timer", f"{name}.timer does not wait on {host.name}", hint="see `systemctl status` of it there"
@@ -54,8 +53,8 @@ async def disarm(host: Host, step: DisarmTimer, fence: Fence) -> dict[str, objec
     name = revert_unit(step.service)
     script = revert_script(step.service)
     scripts = may("rm", "-f", "--", script, f"{script}.{fence.rollout}")
-    await run_sequence(host, fence, [*_taken_down(name), scripts, *timer_units.removed(step.service)])
-    timer, service = await host.run_all([show(f"{name}.timer"), show(f"{name}.service")], timeout_s=READ_TIMEOUT_S)
+    lines = [*_taken_down(name), scripts, *timer_units.removed(step.service)]
+    timer, service = await run_sequence(host, fence, lines, then=[show(f"{name}.timer"), show(f"{name}.service")])
     if unit_from(name, service.text).active:
         raise HostReverted(host.name)
     if unit_from(name, timer.text).active:
@@ -168,4 +167,4 @@ def writes(move: DriverMove) -> list[Line]:
 
 def _taken_down(name: str) -> Sequence[Line]:
     units = f"{name}.timer", f"{name}.service"
-    return may("systemctl", "stop", "--", units[0]), *(may("systemctl", "reset-failed", "--", unit) for unit in units)
+    return may("systemctl", "stop", "--", units[0]), may("systemctl", "reset-failed", "--", *units)

@@ -123,8 +123,8 @@ def rows(found: Sequence[Run]) -> list[Row]:
             above[ours].median <= ABOVE,
             "all find the same fact in the log. Interlock's verdict on all its claims, with questions answered and "
             f"long texts generated, comes {judged.text()} after the last good answer. Its dark time: "
-            f"{_split(by_tool[ours])}. It counts a service as ready when the engine says so, "
-            "after its warm-up, which a bare poll does not wait for.",
+            f"{_split(by_tool[ours])}. Verified is the first generation of this start with the argument found in "
+            "its log; the end of the engine's warm-up is waited for after that, before traffic.",
         ),
         Row(
             "the same job, in total",

@@ -9,9 +9,9 @@ import typer
 from deployments import collection, interrupts
 from deployments.cli_lab import lab
 from deployments.cli_token import token
-from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run
+from deployments.command import AsJson, Bare, ManifestPath, Reason, RolloutId, Word, console, run, tell
 from deployments.unbroken import unbroken_output
-from state.errors import InterlockError, RolloutUnrecorded
+from state.errors import InterlockError
 
 app = typer.Typer(
     name="interlock",
@@ -39,18 +39,6 @@ def main() -> None:
             sys.exit(tell(error, as_json="--json" in sys.argv))
         except KeyboardInterrupt:
             sys.exit(interrupts.INTERRUPTED)
-
-
-def tell(error: InterlockError, *, as_json: bool) -> int:
-    """The sentence and the hint on standard error, with `--json` also as one object; the exit code."""
-    from deployments.run import print_error, print_json
-    from state.events import ErrorFacts
-
-    if as_json:
-        facts = {"rollout": error.rollout, "timers": error.timers} if isinstance(error, RolloutUnrecorded) else {}
-        print_json({**facts, "error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
-    print_error(str(error), error.hint)
-    return error.exit_code
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from deployments import collection, interrupts
+from state.errors import InterlockError, RolloutUnrecorded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,3 +36,15 @@ def run(work: Coroutine[Any, Any, int]) -> None:
     """Run to the end and exit with its code."""
     collection.begin()
     raise typer.Exit(interrupts.run(work))
+
+
+def tell(error: InterlockError, *, as_json: bool) -> int:
+    """The sentence and the hint on standard error, with `--json` also as one object; the exit code."""
+    from deployments.run import print_error, print_json
+    from state.events import ErrorFacts
+
+    if as_json:
+        facts = {"rollout": error.rollout, "timers": error.timers} if isinstance(error, RolloutUnrecorded) else {}
+        print_json({**facts, "error": ErrorFacts.of(error).as_json(), "exit_code": error.exit_code})
+    print_error(str(error), error.hint)
+    return error.exit_code

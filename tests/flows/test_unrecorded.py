@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from sqlalchemy.engine import make_url
 
-from deployments.cli import tell
+from deployments.command import tell
 from deployments.run import to_its_end
 from flows import requests
 from flows.session import begin

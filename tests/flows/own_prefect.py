@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 import sqlite3
+import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -59,12 +60,21 @@ def own_prefect(directory: Path, shared: Path) -> Iterator[OwnPrefect]:
                     _copy(empty, directory / "prefect.db")
                     fcntl.flock(lock, fcntl.LOCK_UN)
                 made.do(made.home.start())
+                _settings_read_anew()
                 assert made.do(made.home.answers())
                 if not empty.exists():
                     _copy(directory / "prefect.db", empty)
             yield made
         finally:
             made.close()
+    _settings_read_anew()
+
+
+def _settings_read_anew() -> None:
+    """Prefect reads them at its import. Where that was before, it knows no server, and starts a temporary one in the
+    home of whoever runs the tests."""
+    if loaded := sys.modules.get("prefect.context"):
+        loaded.refresh_global_settings_context()
 
 
 def _copy(source: Path, target: Path) -> None:

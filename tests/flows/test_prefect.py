@@ -53,8 +53,11 @@ def text(practice: Stage, arguments: dict[str, Any] | None = None) -> str:
 async def test_prefect_shows_a_rollout_and_is_not_needed_for_its_end(
     practice: Stage, prefect_server: OwnPrefect
 ) -> None:
+    from prefect.settings import PREFECT_API_URL
+
     from flows import rollout as flows  # imports Prefect, whose settings are in place only now
 
+    assert PREFECT_API_URL.value() == prefect_server.home.api_url
     before = practice.facts()
     lost = [True]
 

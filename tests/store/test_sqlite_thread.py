@@ -18,6 +18,10 @@ def writer_of(path: Path) -> SqliteThread:
     return SqliteThread("interlock-writer", lambda: sqlite3.connect(path, isolation_level=None))
 
 
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
 def threads() -> int:
     return sum(thread.name.startswith("interlock-") for thread in threading.enumerate())
 
@@ -103,3 +107,22 @@ async def test_an_append_that_fails_in_the_thread_is_made_the_long_way_once(
         with pytest.raises(sqlite3.OperationalError, match="full"):
             await writer.run(lambda c: c.execute("CREATE TABLE more (n)").close())
         assert len(await stores.events.read("rollout-1")) == 20
+
+
+async def test_more_work_than_wake_ups_can_be_told_is_done_in_order(tmp_path: Path) -> None:
+    writer, go, done = writer_of(tmp_path / "a.db"), threading.Event(), list[int]()
+    first = writer.begin(lambda connection: go.wait(10))
+    waiting = [writer.begin(lambda connection, n=n: done.append(n)) for n in range(70_000)]  # a pipe holds 65,536 bytes
+    go.set()
+    await first
+    await waiting[-1]
+    assert done == list(range(70_000))
+    writer.close()
+
+
+async def test_a_thread_that_has_ended_leaves_no_descriptor(tmp_path: Path) -> None:
+    writer, before = writer_of(tmp_path / "a.db"), descriptors()
+    for _ in range(3):
+        assert await writer.run(lambda connection: 1) == 1
+        writer.close()
+    assert descriptors() == before

@@ -1,4 +1,5 @@
-"""Looking at a service's hosts and changing nothing: two round trips for the serving host, four for the GPU host."""
+"""Looking at a service's hosts and changing nothing: two round trips for the serving host; meanwhile three for the GPU
+host."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +14,7 @@ from tasks.observed_files import file_questions, files_from, observe_files
 from tasks.processes import members, older, topmost
 from tasks.properties import properties, words_of
 from tasks.sequence import READ_TIMEOUT_S
+from tasks.together import together
 
 
 async def observe(host: Host, gpu_host: Host | None, revision: Revision) -> Observation:
@@ -25,14 +27,22 @@ async def observe_beside(
     host: Host, gpu_host: Host | None, revision: Revision, questions: Sequence[Argv]
 ) -> tuple[Observation, Sequence[Completed]]:
     """The same, and the answers to questions that the serving host is asked in the first of its round trips."""
+    if not gpu_host or not revision.drivers:
+        return await _running(host, revision, questions)
+    async with together() as group:
+        running = group.create_task(_running(host, revision, questions))
+        gpus = group.create_task(observe_gpus(gpu_host, sorted(revision.drivers)))
+        rules = group.create_task(observe_files(gpu_host, [path_of(revision.service)]))
+    seen, answers = running.result()
+    return seen.model_copy(update={"gpus": gpus.result(), "boot": rules.result()[0]}), answers
+
+
+async def _running(
+    host: Host, revision: Revision, questions: Sequence[Argv]
+) -> tuple[Observation, Sequence[Completed]]:
     (unit, files, text), answers = await _serving(host, revision, questions)
     running = await _argv(host, unit, revision)
-    seen = Observation(unit=unit, files=files, argv=running, unit_text=text)
-    if not gpu_host or not revision.drivers:
-        return seen, answers
-    gpus = await observe_gpus(gpu_host, sorted(revision.drivers))
-    (boot,) = await observe_files(gpu_host, [path_of(revision.service)])
-    return seen.model_copy(update={"gpus": gpus, "boot": boot}), answers
+    return Observation(unit=unit, files=files, argv=running, unit_text=text), answers
 
 
 async def observe_unit(host: Host, unit: str) -> ObservedUnit:

@@ -45,8 +45,9 @@ async def generations(endpoint: Endpoint, engine: Engine, order: Order, least_s:
     found: list[dict[str, Any]] = []
     prompts, before = order.traffic.prompts, await _counters(endpoint, engine)
     while (len(found) < order.generations or clock() < end) and not _silent(found):
-        group = [prompts[(len(found) + place) % len(prompts)] for place in range(order.at_once)]
-        timeout_s = PAIR_TIMEOUT_S * order.at_once / PAIR
+        size = min(order.at_once, max(PAIR, order.generations - len(found)))
+        group = [prompts[(len(found) + place) % len(prompts)] for place in range(size)]
+        timeout_s = PAIR_TIMEOUT_S * size / PAIR
         records = await asyncio.gather(*(_generation(endpoint, engine, prompt, timeout_s) for prompt in group))
         after = await _counters(endpoint, engine) if before else None
         if before and after:

@@ -76,18 +76,35 @@ async def test_the_log_proves_arguments_before_anything_else_is_gathered(
     ],
 )
 def test_no_more_long_texts_than_a_claim_needs(metric: str, sample: int, round_: int, count: int) -> None:
-    claim = Claim(
+    assert ordered([claim(metric, sample)], Traffic(), "salt", round_, 0.0).generations == count
+
+
+@pytest.mark.parametrize(
+    ("claims", "at_once"),
+    [
+        pytest.param([("answers.degenerate", 0)], 4, id="four-where-only-their-text-is-judged"),
+        pytest.param([("answers.degenerate", 0), ("speculation.state", "off")], 4, id="also-where-nothing-is-drafted"),
+        pytest.param([("answers.degenerate", 0), ("speculation.state", "active")], 2, id="two-where-drafts-are-judged"),
+        pytest.param([("answers.degenerate", 0), ("requests.accept_length", 2.0)], 2, id="two-where-they-are-measured"),
+    ],
+)
+def test_figures_are_taken_of_two_texts_at_once(claims: list[tuple[str, Any]], at_once: int) -> None:
+    made = [claim(metric, 1, expected) for metric, expected in claims]
+    assert ordered(made, Traffic(), "salt", 1, 0.0).at_once == at_once
+
+
+def claim(metric: str, sample: int, expected: Any = 0) -> Claim:
+    return Claim(
         name="one",
-        plane="function",
+        plane="function" if metric.startswith("answers") else "speculation",
         statement="one",
         metric=metric,
-        relation="at-most",
-        expected=0,
+        relation="equals",
+        expected=expected,
         minimum_sample=sample,
         source="our own requests",
         remedy="none",
     )
-    assert ordered([claim], Traffic(), "salt", round_, 0.0).generations == count
 
 
 async def roll_out(made: Rehearsal, watch: Watch) -> Rollout:

@@ -1,15 +1,19 @@
 """Whose lines and whose argv count: the processes of one start, told from wrappers, forks and leftovers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from state.evidence import Evidence
-from tasks.processes import Process, older, topmost
+from tasks.hosts.port import Argv, Completed
+from tasks.processes import Process, earlier, members, older, topmost
 from tasks.service import default_group
 
 ENGINE = ("python", "-m", "sglang.launch_server")
@@ -57,6 +61,62 @@ def test_older_processes_are_told_by_their_beginning_and_their_invocation(
     processes: list[Process], old: set[int]
 ) -> None:
     assert older(processes, 10, "new") == old
+
+
+@dataclass
+class ProcFiles:
+    """A host that has `cat` and these files: as GNU's it goes on after one that is not there, and exits with 1."""
+
+    files: dict[str, bytes]
+    name: str = "serving"
+    asked: list[Argv] = field(default_factory=list)
+
+    async def run_all(self, argvs: Sequence[Argv], *, timeout_s: float) -> tuple[Completed, ...]:
+        self.asked += argvs
+        return tuple(self._cat(argv.words[2:]) for argv in argvs)
+
+    def _cat(self, paths: Sequence[str]) -> Completed:
+        return Completed(int(any(p not in self.files for p in paths)), b"".join(self.files.get(p, b"") for p in paths))
+
+    def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise NotImplementedError
+
+    def transport(self) -> httpx.AsyncBaseTransport:
+        raise NotImplementedError
+
+    async def aclose(self) -> None: ...
+
+
+@st.composite
+def proc_files(draw: st.DrawFn) -> dict[str, bytes]:
+    """Some processes of a control group: which began when, with which environment, the last byte of which may be lost
+    to a title that was written over it; some are gone by the time they are asked about."""
+    pids = draw(st.lists(st.integers(8, 14), unique=True, max_size=5))
+    files = {"/sys/fs/cgroup/g/cgroup.procs": b"".join(b"%d\n" % pid for pid in pids)}
+    for pid in draw(st.sets(st.sampled_from(pids))) if pids else ():
+        began = draw(st.integers(99, 101))
+        invocation = draw(st.sampled_from([b"", b"INVOCATION_ID=new\0", b"INVOCATION_ID=old\0"]))
+        variables = draw(st.permutations([b"LANG=C\0", invocation, b"X=1\0"]))
+        files[f"/proc/{pid}/cmdline"] = b"engine\0"
+        files[f"/proc/{pid}/stat"] = b"%d (a (b) c) S 1 %s%d 0\n" % (pid, b"0 " * 17, began)
+        files[f"/proc/{pid}/environ"] = b"".join(variables)[: draw(st.sampled_from([None, -1]))]
+    return files
+
+
+@given(proc_files())
+async def test_all_at_once_are_told_as_one_by_one(files: dict[str, bytes]) -> None:
+    host = ProcFiles(files)
+    assert await earlier(host, "/g", 10, "new") == older(await members(host, "/g"), 10, "new")
+
+
+async def test_processes_of_one_start_are_asked_about_with_two_programs() -> None:
+    stats = {f"/proc/{pid}/stat": b"%d (e) S 1 %s%d 0\n" % (pid, b"0 " * 17, pid) for pid in range(10, 20)}
+    environs = {f"/proc/{pid}/environ": b"INVOCATION_ID=new\0" for pid in range(10, 20)}
+    host = ProcFiles(
+        {**stats, **environs, "/sys/fs/cgroup/g/cgroup.procs": b"\n".join(b"%d" % p for p in range(10, 20))}
+    )
+    assert await earlier(host, "/g", 10, "new") == frozenset()
+    assert len(host.asked) == 3
 
 
 @pytest.mark.parametrize(

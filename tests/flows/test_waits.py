@@ -1,0 +1,134 @@
+"""How long an orchestrator waits for a host that is far away: what needs no other answer is asked at the same time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+
+import httpx
+import pytest
+
+from flows import requests
+from flows.ports import Watch
+from flows.session import begin
+from state.manifest.load import load_manifest
+from state.manifest.model import HostSpec
+from state.rollout import Rollout
+from state.store.port import RecordedEvent
+from tasks.hosts.port import Argv, Completed, Host
+from tasks.together import together
+from tests.flows.rehearsal import Rehearsal, rehearsal
+from tests.practice.virtual_time import in_virtual_time
+
+TRIP_S = 100.0
+"""So long that everything else of an action is nothing beside it."""
+
+MOST = {"plan": 3, "preflight": 4, "baseline": 3, "freeze": 1}
+"""Round trips one after the other, both hosts together: three for the GPU host's devices, one for what they call for;
+the unit, its processes and answers, then the journals' ends; the logs at once."""
+
+
+@dataclass
+class Far:
+    """A host to which each round trip takes TRIP_S seconds."""
+
+    inner: Host
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    async def run_all(self, argvs: Sequence[Argv], *, timeout_s: float) -> tuple[Completed, ...]:
+        await asyncio.sleep(TRIP_S)
+        return await self.inner.run_all(argvs, timeout_s=timeout_s)
+
+    def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self.inner.follow(argv)
+
+    def transport(self) -> httpx.AsyncBaseTransport:
+        return self.inner.transport()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+async def waits(made: Rehearsal) -> dict[str, int]:
+    """Round trips that followed one another, by action."""
+    clock, begun, found = asyncio.get_running_loop().time, 0.0, dict[str, int]()
+
+    def recorded(_: Rollout, event: RecordedEvent) -> None:
+        nonlocal begun
+        if event.type == "action-started":
+            begun = clock()
+        elif "action" in event.data:
+            found[event.data["action"]] = int((clock() - begun) // TRIP_S)
+
+    def open_host(name: str, spec: HostSpec) -> Host:
+        return Far(made.scene.open_host(name, spec))
+
+    ports = replace(made.ports(), open_host=open_host, watch=Watch(recorded=recorded), lease_s=1e6)
+    manifest = load_manifest(made.scene.manifest(policy={"timer": "6h"}), "manifest.yaml")
+    ended = await begin(ports, requests.from_manifest(ports, manifest, "rollout", "from far away"))
+    assert ended.concluded is not None
+    assert ended.concluded.outcome == "promoted", ended.concluded.summary
+    return found
+
+
+@in_virtual_time
+async def test_an_action_waits_for_no_more_answers_in_turn_than_it_must() -> None:
+    async with rehearsal() as made:
+        seen = await waits(made)
+        assert {action: seen[action] for action in MOST} == MOST
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("first", [pytest.param(True, id="of-a-task"), pytest.param(False, id="of-the-block-itself")])
+async def test_the_first_error_of_several_at_once_is_raised_as_it_is_and_ends_the_others(first: bool) -> None:
+    ended = []
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiting")
+
+    async def breaking() -> None:
+        raise Broken
+
+    async def asking() -> None:
+        async with together() as group:
+            group.create_task(waiting())
+            if first:
+                group.create_task(breaking())
+            await asyncio.sleep(0)
+            if not first:
+                await breaking()
+
+    with pytest.raises(Broken):
+        await asking()
+    assert ended == ["waiting"]
+
+
+@in_virtual_time
+async def test_a_cancelled_wait_ends_what_it_asked_at_once() -> None:
+    ended = []
+
+    async def waiting() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waiting")
+
+    async def asking() -> None:
+        async with together() as group:
+            group.create_task(waiting())
+
+    task = asyncio.ensure_future(asking())
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["waiting"]

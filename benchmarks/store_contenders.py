@@ -2,8 +2,9 @@
 
 python -m benchmarks.store_contenders WAY URL COUNT
 
-`append-…` stores COUNT events, one a commit; `refold-…` stores them in streams of `PER_STREAM` and reads and folds the
-stream after each; `read-…` reads and folds one stream of COUNT events, with its digests, `READS` times.
+`append-…` stores COUNT events, one a commit; `refold-…` stores them in streams of `PER_STREAM` and reads the whole
+stream after each, checks every digest and folds what it has not folded before, `refold-cold-…` all of it; `read-…`
+reads one stream of COUNT events with its digests `READS` times, of which nothing is remembered in between.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from state.events import ActionStarted, StepSucceeded, decode, encode
 from state.folds import Folds
 from state.rollout import fold
 from state.store.connect import open_stores
+from state.store.sqlite_thread import SqliteThread
 
 PER_STREAM = 40
 READS = 20
@@ -29,6 +31,7 @@ FIXED = (1, DATA, "{}", "2026-01-01T12:00:00.000000+00:00", "f" * 64)
 COLUMNS = "stream, version, type, schema_version, data, metadata, recorded_at, digest"
 PLAIN = """CREATE TABLE IF NOT EXISTS plain (position INTEGER PRIMARY KEY, stream TEXT, version INTEGER, type TEXT,
     schema_version INTEGER, data TEXT, metadata TEXT, recorded_at TEXT, digest TEXT, UNIQUE (stream, version))"""
+INSERT = f"INSERT INTO plain ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 DURABLE = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL")
 
 
@@ -58,10 +61,30 @@ async def append_sqlite3(url: str, count: int) -> Timed:
         connection.execute(statement)
     with Timed() as timed:
         for version in range(count):
-            connection.execute(
-                f"INSERT INTO plain ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (stream, version, "made", *FIXED)
-            )
+            connection.execute(INSERT, (stream, version, "made", *FIXED))
     connection.close()
+    return timed
+
+
+async def append_sqlite3_off_the_loop(url: str, count: int) -> Timed:
+    """The driver alone, in a thread that the event loop waits for: what no store can do without whose disk may hang."""
+
+    def opened() -> sqlite3.Connection:
+        connection = sqlite3.connect(_path(url), isolation_level=None)
+        for statement in (*DURABLE, PLAIN):
+            connection.execute(statement)
+        return connection
+
+    def put(version: int) -> Callable[[sqlite3.Connection], object]:
+        row = (stream, version, "made", *FIXED)
+        return lambda connection: connection.execute(INSERT, row)
+
+    thread, stream = SqliteThread("plain", opened), uuid4().hex
+    await thread.run(lambda connection: None)
+    with Timed() as timed:
+        for version in range(count):
+            await thread.run(put(version))
+    thread.close()
     return timed
 
 
@@ -75,9 +98,7 @@ async def append_aiosqlite(url: str, count: int) -> Timed:
             await connection.execute(statement)
         with Timed() as timed:
             for version in range(count):
-                await connection.execute(
-                    f"INSERT INTO plain ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (stream, version, "made", *FIXED)
-                )
+                await connection.execute(INSERT, (stream, version, "made", *FIXED))
                 await connection.commit()
     return timed
 
@@ -109,8 +130,8 @@ async def append_interlock(url: str, count: int) -> Timed:
     return timed
 
 
-async def refold_interlock(url: str, count: int) -> Timed:
-    """As `flows.history` loads a rollout: all rows read and compared, and what is new of them hashed and folded."""
+async def refold_interlock(url: str, count: int, *, cold: bool = False) -> Timed:
+    """As `flows.history` loads a rollout; `cold`, as the first time in a process."""
     folds = Folds()
     async with open_stores(url, _now) as stores:
         await stores.events.read("nobody")
@@ -119,9 +140,13 @@ async def refold_interlock(url: str, count: int) -> Timed:
                 stream = f"rollout-{uuid4().hex}"
                 for version in range(PER_STREAM):
                     await stores.events.append(stream, version, [encode(event(version))])
-                    rollout = folds.of(await stores.events.read(stream))
+                    rollout = (Folds() if cold else folds).of(await stores.events.read(stream))
                 assert len(rollout.done) == PER_STREAM // 2
     return timed
+
+
+async def refold_cold_interlock(url: str, count: int) -> Timed:
+    return await refold_interlock(url, count, cold=True)
 
 
 async def read_interlock(url: str, count: int, *, folding: bool = False) -> Timed:
@@ -149,10 +174,12 @@ def _path(url: str) -> str:
 
 WAYS: dict[str, Callable[[str, int], Awaitable[Timed]]] = {
     "append-sqlite3": append_sqlite3,
+    "append-sqlite3-off-the-loop": append_sqlite3_off_the_loop,
     "append-aiosqlite": append_aiosqlite,
     "append-asyncpg": append_asyncpg,
     "append-interlock": append_interlock,
     "refold-interlock": refold_interlock,
+    "refold-cold-interlock": refold_cold_interlock,
     "read-interlock": read_interlock,
     "read-and-fold-interlock": read_and_fold_interlock,
 }

@@ -1,6 +1,7 @@
 """Journal records as journalctl prints them (systemd 252)."""
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 from tasks.practice.journal import Record
 
 _THRESHOLD = 4096
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Form = Callable[[Record, bool], bytes]
 """Takes a record and whether `--all` was given; ends with a newline."""
 
@@ -60,7 +62,7 @@ def is_printable(value: bytes) -> bool:
         text = value.decode()
     except UnicodeDecodeError:
         return False
-    return not any((char < " " and char not in "\t\n") or "\x7f" <= char <= "\x9f" for char in text)
+    return _CONTROL.search(text) is None
 
 
 def _addresses(record: Record) -> dict[str, object]:

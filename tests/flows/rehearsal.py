@@ -171,6 +171,6 @@ EVERY = os.environ.get("INTERLOCK_EVERY_MOMENT") == "1"
 
 
 def moments_of(part: int, count: int, first: int = 1, seldom: int = 1) -> range:
-    """The moments of a part: each with INTERLOCK_EVERY_MOMENT=1 (`make moments`), else every fourth, so that these
+    """The moments of a part: each with INTERLOCK_EVERY_MOMENT=1 (`make moments`), else every eighth, so that these
     tests take seconds; `seldom` passes over more."""
-    return range(first + part, count + 1, PARTS * seldom * (1 if EVERY else 4))
+    return range(first + part, count + 1, PARTS * seldom * (1 if EVERY else 8))

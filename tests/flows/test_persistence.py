@@ -163,7 +163,7 @@ async def killed_once_on(stage: Rehearsal, driver: str) -> None:
     stage.fuse.at = stage.fuse.passed + 1
 
 
-STRIDE = 4 if EVERY else 16
+STRIDE = 4 if EVERY else 24
 """All moments of a rollout without the file are in `test_killed`; `make moments` takes more of these too."""
 
 WAYS = [

@@ -8,6 +8,7 @@ reads one stream of COUNT events with its digests `READS` times, of which nothin
 """
 
 import asyncio
+import gc
 import json
 import sqlite3
 import sys
@@ -186,6 +187,7 @@ WAYS: dict[str, Callable[[str, int], Awaitable[Timed]]] = {
 
 
 async def _told(way: str, url: str, count: int) -> dict[str, Any]:
+    gc.freeze()  # the modules are no garbage: so begins every command of interlock, and each peer here
     timed = await WAYS[way](url, count)
     return {"wall": timed.wall, "cpu": timed.cpu}
 

@@ -1,6 +1,7 @@
 """Append and refold with the `eventsourcing` library: `refold_eventsourcing.py COUNT PER_STREAM`, the database by the
 library's own variables. Run in the library's environment; prints its seconds as JSON."""
 
+import gc
 import json
 import sys
 import time
@@ -34,6 +35,7 @@ def change(rollout: Rollout, number: int) -> None:
 
 def main(count: int, per_stream: int) -> None:
     app = Application()
+    gc.freeze()
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(count // per_stream):
         rollout = Rollout()

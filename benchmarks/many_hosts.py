@@ -95,7 +95,10 @@ def rows(runs: Sequence[Run]) -> list[Row]:
     fits = {figure: correlation(runs, figure) for figure in ("seconds", "cpu", "mb")}
     per_host = {figure: float(getattr(largest, figure)) / largest.hosts for figure in ("seconds", "cpu", "mb")}
     grown = [per_host[f] / (float(getattr(runs[0], f)) / runs[0].hosts) for f in ("cpu", "mb")]
-    each = ", ".join(f"{r.hosts}: {r.seconds:.1f} s, {r.cpu:.1f} s of a processor, {r.mb:.0f} MB" for r in runs)
+    each = "; ".join(
+        f"{r.hosts}: {r.seconds:.1f} s, {r.cpu:.1f} s of a processor, {r.mb:.0f} MB, the hosts' own {r.hosts_cpu:.1f} s"
+        for r in runs
+    )
     return [
         Row(
             "hosts driven at once from one process",

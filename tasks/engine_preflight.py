@@ -6,16 +6,19 @@ from state.engines.engine import Engine
 from state.engines.rendering import rendering_for
 from state.revision import Revision
 from tasks.hosts.port import Argv, Completed, Host
+from tasks.sequence import READ_TIMEOUT_S
 
 HELP_TIMEOUT_S = 120.0
 """SGLang takes about 20 s to print its help (seen with 0.5.17)."""
 
 
-def version_of(engine: Engine, said: Completed | None) -> str | None:
-    """What the engine makes of the answer to its `version_argv`; None where it was not asked, or failed."""
-    if said is None or not said.ok:
+async def installed_version(host: Host, engine: Engine, revision: Revision) -> str | None:
+    """What the engine makes of the answer to its `version_argv`; None where it has none, or that failed."""
+    version = engine.version_argv(revision.argv)
+    if version is None:
         return None
-    return engine.read_version(said.text, said.stderr.decode("utf-8", "replace"))
+    (said,) = await host.run_all([Argv(version)], timeout_s=READ_TIMEOUT_S)
+    return engine.read_version(said.text, said.stderr.decode("utf-8", "replace")) if said.ok else None
 
 
 async def help_of(host: Host, engine: Engine, revision: Revision) -> Completed | None:

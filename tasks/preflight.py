@@ -13,7 +13,8 @@ from state.revision import Revision
 from tasks import argv
 from tasks.checkpoint import read_loading
 from tasks.driver_preflight import driver_refusals
-from tasks.engine_preflight import flag_refusals, help_of, version_of, version_refusals
+from tasks.endpoint import Endpoint
+from tasks.engine_preflight import flag_refusals, help_of, installed_version, version_refusals
 from tasks.gpu_preflight import boot_doubts, boot_refusals, gpu_refusals
 from tasks.hosts.port import Argv, Completed, Host
 from tasks.port_range import port_doubts
@@ -54,16 +55,20 @@ async def preflight(
     async with together() as group:
         on_gpus = group.create_task(_on_gpu_host(gpu_host, revision, plan))
         helping = group.create_task(help_of(host, engine, revision))
+        telling = group.create_task(installed_version(host, engine, revision))
         driver = group.create_task(driver_refusals(host))
         reading = group.create_task(read_loading(host, loading))
         ports = group.create_task(port_doubts(host, revision))
-        answers = await _answers(host, engine, revision)
+        answers = await _answers(host, revision)
         observed = await observing
-        variables = group.create_task(_variables(host, revision, answers))
-        holding = group.create_task(_ports(host, revision, observed, answers))
-        drop_ins = await _drop_ins(host, observed, answers)
+        async with together() as further:
+            variables = further.create_task(_variables(host, revision, answers))
+            holding = further.create_task(_ports(host, revision, observed, answers))
+            reading_drop_ins = further.create_task(_drop_ins(host, observed, answers))
+        async with Endpoint(host, revision.endpoint):
+            pass  # loads what HTTP takes, 40 ms, while the engine is still telling; nothing is asked
         loaded_gb = await loaded
-    version = version_of(engine, answers.get("version"))
+    drop_ins, version = reading_drop_ins.result(), telling.result()
     known, gpus = reading.result()
     gpus = () if plan.gpus else gpus  # others will be there once they are moved
     gpu_refused, gpu_doubts = on_gpus.result()
@@ -99,16 +104,13 @@ async def _on_gpu_host(host: Host | None, revision: Revision, plan: Plan) -> tup
     return [*(moving.result() if moving else ()), *booting.result()], kept.result() if kept else []
 
 
-async def _answers(host: Host, engine: Engine, revision: Revision) -> dict[str, Completed]:
-    """To `_questions`; the engine is slow to tell its version, so it is asked beside the others."""
-    asked, version = _questions(engine, revision), engine.version_argv(revision.argv)
-    async with together() as group:
-        others = group.create_task(host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S))
-        telling = group.create_task(host.run_all([Argv(version)], timeout_s=READ_TIMEOUT_S)) if version else None
-    return dict(zip(asked, others.result(), strict=True)) | ({"version": telling.result()[0]} if telling else {})
+async def _answers(host: Host, revision: Revision) -> dict[str, Completed]:
+    """To `_questions`."""
+    asked = _questions(revision)
+    return dict(zip(asked, await host.run_all(list(asked.values()), timeout_s=READ_TIMEOUT_S), strict=True))
 
 
-def _questions(engine: Engine, revision: Revision) -> dict[str, Argv]:
+def _questions(revision: Revision) -> dict[str, Argv]:
     asked: dict[str, Argv] = {
         "root": Argv(("true",), root=True),
         "systemd": Argv(("systemctl", "--version")),

@@ -1,5 +1,6 @@
 """Invariants that are looked at while it happens: at every change that is sent to a host, and at every append."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,8 +22,8 @@ _FENCED = "must grep -qxF -- "
 _READS = ("must grep -oE", "must dmesg")
 """What is read as root by a script."""
 
-_STOPS = "-stop-service.service"
-"""In the name of the transient unit that stops it."""
+_STOPS = re.compile(r"-do-\d+-stop-service\.service")
+"""In the name of the transient unit that stops it; that of the way back starts it again."""
 
 _UNMARKED = f"must test '!' -s {FENCE}"
 _RENEWAL = "must systemctl restart -- interlock-revert-"
@@ -73,7 +74,7 @@ class Watch:
             self._intended(who, host, effective)
         if effective:
             self._one_at_once(host)
-        if any(_STOPS in word for argv in effective for word in argv.words if argv.words[0] == "systemd-run"):
+        if any(_STOPS.search(word) for argv in effective for word in argv.words if argv.words[0] == "systemd-run"):
             await self._stop_is_stored(who)
 
     async def _stop_is_stored(self, who: "Orchestrator") -> None:

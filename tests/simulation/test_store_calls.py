@@ -9,7 +9,7 @@ from tests.simulation.faults import LONG_S, Fault
 from tests.simulation.simulate import run, told
 
 EVERY = os.environ.get("INTERLOCK_EVERY_MOMENT") == "1"
-STRIDE = 1 if EVERY else 12
+STRIDE = 1 if EVERY else 24
 LEAST_CALLS = 80
 
 KINDS = [

@@ -69,6 +69,12 @@ def unit_from(name: str, text: str) -> ObservedUnit:
     )
 
 
+async def observe_drivers(host: Host, addresses: Sequence[str]) -> dict[str, str | None]:
+    """The driver of each PCI function; None for one without any, or that is absent."""
+    links = await host.run_all([argv.driver_link(address) for address in addresses], timeout_s=READ_TIMEOUT_S)
+    return {address: _last_part(link) for address, link in zip(addresses, links, strict=True)}
+
+
 async def observe_gpus(host: Host, addresses: Sequence[str]) -> tuple[ObservedGpu, ...]:
     """Driver, IOMMU group with its members and type, and class of each PCI function; absent ones are told as such."""
     first = [

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tasks.argv import cmdline, control_group, environ, environs, process_stat, process_stats
-from tasks.hosts.port import Host
+from tasks.hosts.port import Completed, Host
 from tasks.properties import pids_of, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
 
@@ -37,13 +37,17 @@ async def members(host: Host, group: str) -> tuple[Process, ...]:
     )
 
 
-async def earlier(host: Host, group: str, main_pid: int, invocation: str) -> frozenset[int]:
+async def earlier(
+    host: Host, group: str, main_pid: int, invocation: str, living: Completed | None = None
+) -> frozenset[int]:
     """What `older` tells of the members of a control group, in two round trips and with two programs for all of them:
-    only where an environment tells of another invocation is each process asked for itself."""
+    only where an environment tells of another invocation is each process asked for itself. `living` is the group's
+    `cgroup.procs` where it has been read."""
     if not group:
         return frozenset()
-    (read,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
-    if not (pids := pids_of(read.text)):
+    if living is None:
+        (living,) = await host.run_all([control_group(group)], timeout_s=READ_TIMEOUT_S)
+    if not (pids := pids_of(living.text)):
         return frozenset()
     stats, variables = await host.run_all([process_stats(pids), environs(pids)], timeout_s=READ_TIMEOUT_S)
     if set(_INVOCATIONS.findall(variables.stdout)) - {invocation.encode()}:

@@ -17,10 +17,11 @@ from tasks import argv
 from tasks.endpoint import Clock, Endpoint
 from tasks.hosts.port import Completed, Host
 from tasks.load import measure, quiz
-from tasks.observe import observe_gpus
+from tasks.observe import observe_drivers
 from tasks.processes import earlier, members, older, topmost
 from tasks.properties import listeners_of, pids_of, properties, variables_of, words_of
 from tasks.sequence import READ_TIMEOUT_S
+from tasks.service import default_group
 from tasks.together import together
 from tasks.traffic import checkable_answers, contracts, generations, model_name
 
@@ -82,8 +83,8 @@ async def _read_devices(host: Host, gpu_host: Host | None, target: Target, start
     """The GPU host's drivers, and its kernel log where that is not the serving host's."""
     items: Items = {}
     if gpu_host is not None and target.drivers:
-        seen = await observe_gpus(gpu_host, sorted(target.drivers))
-        items["drivers"] = (_json({gpu.address: gpu.driver for gpu in seen}), "application/json")
+        drivers = await observe_drivers(gpu_host, sorted(target.drivers))
+        items["drivers"] = (_json(drivers), "application/json")
     if gpu_host is not None and gpu_host is not host and started.gpu_cursor:
         (log,) = await gpu_host.run_all([argv.kernel_log(after=started.gpu_cursor)], timeout_s=READ_TIMEOUT_S)
         items["kernel-gpu"] = (log.stdout, "text/plain")
@@ -173,9 +174,12 @@ async def _behind_wrapper(host: Host, facts: Mapping[str, str], target: Target) 
 async def with_older(host: Host, unit: str, started: Started) -> Started:
     """The start, with every process of its control group that began before it among the old ones: after a stop with
     KillMode=process journald stamps their lines with the new start's InvocationID."""
-    (shown,) = await host.run_all([argv.show(unit)], timeout_s=READ_TIMEOUT_S)
+    usual = default_group(unit)
+    asked = [argv.show(unit), argv.control_group(usual)]
+    shown, living = await host.run_all(asked, timeout_s=READ_TIMEOUT_S)
     group = properties(shown.text).get("ControlGroup", "")
-    old = await earlier(host, group, started.main_pid, started.invocation)
+    known = living if group == usual else None
+    old = await earlier(host, group, started.main_pid, started.invocation, known)
     return replace(started, old_pids=tuple(sorted({*started.old_pids, *old})), group=group)
 
 

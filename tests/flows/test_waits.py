@@ -23,9 +23,10 @@ from tests.practice.virtual_time import in_virtual_time
 TRIP_S = 100.0
 """So long that everything else of an action is nothing beside it."""
 
-MOST = {"plan": 3, "preflight": 4, "baseline": 3, "freeze": 1}
+MOST = {"plan": 3, "preflight": 4, "baseline": 3, "verify:new:1": 4, "freeze": 1}
 """Round trips one after the other, both hosts together: three for the GPU host's devices, one for what they call for;
-the unit, its processes and answers, then the journals' ends; the logs at once."""
+the unit, its processes and answers, then the journals' ends; who is left of an earlier start (2), whether the engine
+says that it is ready, and everything at once after the traffic; the logs at once."""
 
 
 @dataclass

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ import httpx
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
+from prefect.settings import get_current_settings
 
 from flows.history import History
 from state.rollout import Rollout
@@ -30,6 +32,10 @@ GIVEN_UP_S, CANCELS = 0.5, 6
 
 WENT_WRONG = (PrefectException, httpx.HTTPError, RuntimeError)
 """How Prefect's client fails when its server does; none of it is the rollout's own failure."""
+
+RESULTS = Path(get_current_settings().results.local_storage_path)
+"""Where a flow would keep results, if it kept any. One that is not told asks Prefect's server, twice, with a client
+that blocks the event loop, and with it every other rollout, until there is an answer (3.9.1)."""
 
 CANCELLER = "Prefect: its flow run was cancelled"
 

@@ -16,7 +16,7 @@ from prefect.states import Cancelled, Completed, Failed
 from flows import requests
 from flows.history import History
 from flows.ports import Ports
-from flows.prefect_run import WENT_WRONG, heeding, in_time
+from flows.prefect_run import RESULTS, WENT_WRONG, heeding, in_time
 from flows.prefect_skin import prefect_skin, shown_as_done
 from flows.session import go_on, requested_history
 from flows.settings import Settings
@@ -27,7 +27,7 @@ from state.manifest.load import load_manifest
 from state.rollout import Rollout
 
 
-@flow(name="rollout", flow_run_name="rollout {reason}", persist_result=False, log_prints=False)
+@flow(name="rollout", flow_run_name="rollout {reason}", persist_result=False, result_storage=RESULTS, log_prints=False)
 async def rollout(manifest: str, reason: str = "started from Prefect") -> State[str]:
     """Take a service to the revision that `manifest` (YAML text) describes; prove it, or put the old one back.
 
@@ -36,13 +36,15 @@ async def rollout(manifest: str, reason: str = "started from Prefect") -> State[
     return await _from_manifest(manifest, "rollout", reason)
 
 
-@flow(name="verify", persist_result=False, log_prints=False)
+@flow(name="verify", persist_result=False, result_storage=RESULTS, log_prints=False)
 async def verify(manifest: str, reason: str = "started from Prefect") -> State[str]:
     """Judge what runs now by the claims of `manifest` (YAML text), changing nothing."""
     return await _from_manifest(manifest, "verify", reason)
 
 
-@flow(name="rollback", flow_run_name="rollback {service}", persist_result=False, log_prints=False)
+@flow(
+    name="rollback", flow_run_name="rollback {service}", persist_result=False, result_storage=RESULTS, log_prints=False
+)
 async def rollback(service: str, to: str = "", reason: str = "started from Prefect") -> State[str]:
     """Take a service back to its last proven revision before the present one.
 
@@ -67,6 +69,7 @@ async def shown(history: History, requested: RolloutRequested) -> None:
         name=requested.purpose,
         flow_run_name=f"{requested.service} {requested.rollout}",
         persist_result=False,
+        result_storage=RESULTS,
         log_prints=False,
         validate_parameters=False,
     )

@@ -5,9 +5,8 @@ Prefect's own runners start an interpreter for each run, which takes seconds, an
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,14 +42,14 @@ AHEAD = timedelta(seconds=0.5)
 
 
 class Dispatcher:
-    """`forms` says what is offered now, `driven` which rollout each flow run drives; `cancel` turns one back. `alone`
-    says that nobody else runs what is registered with this Prefect."""
+    """`forms` says what is offered now, `driven` which rollout each flow run drives, empty for one that is over;
+    `cancel` turns one back. `alone` says that nobody else runs what is registered with this Prefect."""
 
     def __init__(
         self,
         home: Home,
         forms: Callable[[], Awaitable[tuple[Form, ...]]],
-        driven: Mapping[UUID, str],
+        driven: dict[UUID, str],
         cancel: Callable[[str, str], Awaitable[bool]],
         *,
         alone: bool,
@@ -59,7 +58,7 @@ class Dispatcher:
         self._alone, self._closing = alone, False
         self._flows: dict[UUID, Flow[..., object]] = {}
         self._running: dict[UUID, asyncio.Task[None]] = {}
-        self._registered: dict[str, str] = {}
+        self._registered: dict[str, Form] = {}
 
     async def for_ever(self) -> None:
         """Register, look, run, until cancelled; where Prefect fails, begin anew."""
@@ -108,13 +107,11 @@ class Dispatcher:
 
     async def _register(self, client: PrefectClient, form: Form) -> None:
         """Once for each change: every registration schedules the runs to come anew."""
-        facts = form.facts()
-        told = json.dumps(facts, default=lambda schedule: schedule.model_dump(mode="json"), sort_keys=True)
-        if self._registered.get(form.name) == told:
+        if self._registered.get(form.name) == form:
             return
-        deployment = await client.create_deployment(await client.create_flow(form.flow), **facts)
+        deployment = await client.create_deployment(await client.create_flow(form.flow), **form.facts())
         self._flows[deployment] = form.flow
-        self._registered[form.name] = told
+        self._registered[form.name] = form
 
     async def _look(self, client: PrefectClient) -> None:
         if not self._closing:
@@ -142,9 +139,9 @@ class Dispatcher:
         )
         for run in cancelling:
             rollout = self._driven.get(run.id)
-            if rollout is not None:
+            if rollout:
                 await self._cancel(rollout, "somebody in Prefect")
-            elif run.id in self._running and not self._running[run.id].cancelling():
+            elif rollout is None and run.id in self._running and not self._running[run.id].cancelling():
                 self._running[run.id].cancel()  # it waits for its turn, and has begun nothing
                 await client.set_flow_run_state(run.id, Cancelled(message="nothing was begun"), force=True)
 
@@ -158,6 +155,7 @@ class Dispatcher:
                     await self._in_engine(client, run)
         finally:
             self._running.pop(run.id, None)
+            self._driven.pop(run.id, None)
 
     async def _claimed(self, client: PrefectClient, run: FlowRun) -> bool:
         """Whether it is ours to run: of several that ask, Prefect accepts one."""

@@ -14,7 +14,7 @@ from deployments.serve.artifacts import TAG, Shown
 from deployments.serve.notes import Notebook, Notes
 from deployments.serve.task_runs import TaskRuns
 from flows.history import History
-from flows.prefect_run import WENT_WRONG
+from flows.prefect_run import RESULTS, WENT_WRONG
 from flows.retrying import retrying
 from flows.rollout import state_of
 from flows.session import cancel, go_on
@@ -28,8 +28,8 @@ SHOW_S = 30.0
 @dataclass(frozen=True, slots=True)
 class Inside:
     """Drives a rollout while a flow run shows it: it waits for nothing of that, and loses nothing where Prefect fails.
-    `evidence_url` is what a digest is appended to, `flow_runs` are the rollouts that are shown, by flow run, `telling`
-    the flow runs made here that have not told their end."""
+    `evidence_url` is what a digest is appended to, `flow_runs` are the rollouts that are shown, by flow run, empty once
+    they are over, `telling` the flow runs made here that have not told their end."""
 
     notebook: Notebook
     evidence_url: str
@@ -74,45 +74,52 @@ class Inside:
             name=requested.purpose,
             flow_run_name=f"{requested.service} {requested.rollout}",
             persist_result=False,
+            result_storage=RESULTS,
             log_prints=False,
             validate_parameters=False,
         )
         async def driven(service: str, revision: str, rollout: str, reason: str) -> State[str]:
-            async with self._shown(history, notes):
+            async with self._shown(history, notes) as flow_run:
+                made.append(flow_run)
                 await over.wait()
             return state_of(history.rollout)
 
         named = {"service": requested.service, "revision": requested.revision.short, "rollout": requested.rollout}
-        with suppress(*WENT_WRONG), tags(TAG):
-            await driven(**named, reason=requested.reason, return_state=True)
+        made: list[UUID] = []
+        try:
+            with suppress(*WENT_WRONG), tags(TAG):
+                await driven(**named, reason=requested.reason, return_state=True)
+        finally:
+            for flow_run in made:
+                self.flow_runs.pop(flow_run, None)
 
     @asynccontextmanager
-    async def _shown(self, history: History, notes: Notes) -> AsyncIterator[None]:
-        """Shows the rollout in the flow run of this context until the block has ended, and then what is left."""
+    async def _shown(self, history: History, notes: Notes) -> AsyncIterator[UUID]:
+        """Shows the rollout in the flow run of this context until the block has ended, and then what is left. Gives the
+        flow run's id."""
         requested = history.rollout.requested
         notes.service = requested.service if requested else ""
         runs = TaskRuns(notes, history.recorded)
         pages = Shown(notes, history.recorded, self.evidence_url)
-        self._note_flow_run(history.rollout_id)
+        flow_run = _this_flow_run()
+        self.flow_runs[flow_run] = history.rollout_id
         showing = [asyncio.create_task(one.for_ever()) for one in (runs, pages)]
         try:
-            yield
+            yield flow_run
             if await notes.told(SHOW_S):
                 await runs.ended(SHOW_S)
         finally:
             for task in (*showing, *runs.running):
                 task.cancel()
             await asyncio.wait(showing)
-            self._forget_flow_run(history.rollout_id)
+            self.flow_runs[flow_run] = ""
 
-    def _note_flow_run(self, rollout: str) -> None:
-        context = FlowRunContext.get()
-        if context is not None and context.flow_run is not None:
-            self.flow_runs[context.flow_run.id] = rollout
 
-    def _forget_flow_run(self, rollout: str) -> None:
-        for flow_run in [run for run, driven in self.flow_runs.items() if driven == rollout]:
-            del self.flow_runs[flow_run]
+def _this_flow_run() -> UUID:
+    context = FlowRunContext.get()
+    assert context is not None  # nothing is shown outside of one
+    assert context.flow_run is not None
+    return context.flow_run.id
 
 
 def evidence_url(api_url: str) -> str:

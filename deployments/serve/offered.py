@@ -25,6 +25,7 @@ from flows.history import History, full_id
 from flows.hold import answer_hold
 from flows.looking import kept_out_of, look
 from flows.ports import Ports, on_stderr, opened
+from flows.prefect_run import RESULTS
 from flows.recovery import unfinished_rollouts
 from flows.rollout import state_of
 from flows.session import refuse_driven, requested_history, resumed_history
@@ -58,7 +59,7 @@ class Home(Protocol):
 HOME: ContextVar[Home] = ContextVar("home")
 
 
-@flow(name="rollout", flow_run_name="rollout {target}", persist_result=False, log_prints=False)
+@flow(name="rollout", flow_run_name="rollout {target}", persist_result=False, result_storage=RESULTS, log_prints=False)
 async def rollout(
     target: str,
     dry_run: bool = False,
@@ -85,7 +86,7 @@ async def rollout(
     return await _at_home(work)
 
 
-@flow(name="verify", flow_run_name="verify {target}", persist_result=False, log_prints=False)
+@flow(name="verify", flow_run_name="verify {target}", persist_result=False, result_storage=RESULTS, log_prints=False)
 async def verify(target: str, reason: str = "started from Prefect") -> State[str]:
     """Judge what runs now by the claims of a revision that is on file, changing nothing.
 
@@ -101,7 +102,9 @@ async def verify(target: str, reason: str = "started from Prefect") -> State[str
     return await _at_home(work)
 
 
-@flow(name="rollback", flow_run_name="rollback {service}", persist_result=False, log_prints=False)
+@flow(
+    name="rollback", flow_run_name="rollback {service}", persist_result=False, result_storage=RESULTS, log_prints=False
+)
 async def rollback(service: str, to: str = "", reason: str = "started from Prefect") -> State[str]:
     """Take a service back to the revision that was proven before the present one, and prove it.
 
@@ -117,7 +120,7 @@ async def rollback(service: str, to: str = "", reason: str = "started from Prefe
     return await _at_home(work)
 
 
-@flow(name="recover", persist_result=False, log_prints=False)
+@flow(name="recover", persist_result=False, result_storage=RESULTS, log_prints=False)
 async def recover(rollout: str = "", take_over: bool = False) -> State[str]:
     """Go on with rollouts that an orchestrator left unfinished.
 
@@ -136,7 +139,13 @@ async def recover(rollout: str = "", take_over: bool = False) -> State[str]:
     return await _at_home(work)
 
 
-@flow(name="answer", flow_run_name="answer {rollout}: {answer}", persist_result=False, log_prints=False)
+@flow(
+    name="answer",
+    flow_run_name="answer {rollout}: {answer}",
+    persist_result=False,
+    result_storage=RESULTS,
+    log_prints=False,
+)
 async def answer(rollout: str, answer: Literal["promote", "rollback"], who: str, reason: str) -> State[str]:
     """Answer a rollout that holds: its proof stayed open, and its policy is to ask a person.
 
@@ -157,7 +166,13 @@ async def answer(rollout: str, answer: Literal["promote", "rollback"], who: str,
     return await _at_home(work)
 
 
-@flow(name="scheduled-switch", flow_run_name="switch to {target}", persist_result=False, log_prints=False)
+@flow(
+    name="scheduled-switch",
+    flow_run_name="switch to {target}",
+    persist_result=False,
+    result_storage=RESULTS,
+    log_prints=False,
+)
 async def scheduled_switch(target: str, reason: str = "by schedule") -> State[str]:
     """Take a service to a revision at its time, as the `schedule:` of its manifests says.
 

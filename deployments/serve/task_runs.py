@@ -13,6 +13,7 @@ from prefect.states import Cancelled
 from deployments.serve.notes import Notes
 from flows.prefect_run import WENT_WRONG
 from flows.prefect_skin import AttemptFailedError, task_of
+from state.errors import InterlockError
 from state.events import ActionFailed, ActionStarted, ErrorFacts, Event, decode
 from state.next_action import attempt_limit, next_action
 from state.rollout import Rollout, evolve, fold
@@ -72,8 +73,9 @@ class TaskRuns:
     async def _catch_up(self, noted: RecordedEvent) -> None:
         """What came before the first note was done by an earlier session."""
         if self._version == 0 and noted.version > 1:
-            before = (await self._recorded())[: noted.version - 1]
-            self._rollout = fold(map(decode, before))
+            with suppress(InterlockError):  # what cannot be read now is not shown; the history has it
+                before = (await self._recorded())[: noted.version - 1]
+                self._rollout = fold(map(decode, before))
             for key in self._rollout.done:
                 done = Attempts(key)
                 done.came_out(None)

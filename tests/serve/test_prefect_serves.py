@@ -222,7 +222,8 @@ def test_a_schedule_in_a_manifest_starts_a_rollout(server: Served, practice: Sta
 def test_a_rollout_of_the_api_is_shown_whole_in_a_flow_run_of_its_own(server: Served, practice: Stage) -> None:
     lost = [True]
     practice.scene.serving.faults.cut_before(lambda words: "--help" in words and bool(lost and lost.pop()))
-    rollout = server.started("night-vm")
+    file(practice, "shown", {"mem_fraction_static": 0.71})
+    rollout = server.started("shown")
     assert server.ended(rollout)["state"] == "promoted"
     wanted = {"flow_runs": {"name": {"any_": [f"{SERVICE} {rollout}"]}}}
     (run,) = eventually(

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks import page
-from benchmarks.contenders import ContenderFailed
-from benchmarks.record import Row
+from benchmarks import page, record
+from benchmarks.options import Missing
+from benchmarks.peers import PeerMissing
+from benchmarks.record import NotKept, Row
+from benchmarks.stage import ContenderFailed
 from state.errors import InterlockError
 
 SUITE = {
@@ -34,15 +36,18 @@ BESIDE = {"ratios": "ratios"}
 def run(name: str, words: Sequence[str]) -> None:
     """Run one, print what it found, and renew the table. Raises SystemExit with a sentence where it cannot be run."""
     try:
+        record.writable()
         rows: list[Row] = importlib.import_module(f"benchmarks.{(SUITE | BESIDE)[name]}").main(words)
-    except (InterlockError, ContenderFailed) as error:
+    except (InterlockError, ContenderFailed, Missing, NotKept, PeerMissing) as error:
         raise SystemExit(f"{name} was not measured: {error}") from error
     for row in rows:
         verdict = {True: "met", False: "NOT met", None: ""}[row.met]
         peers = "".join(f"\n    {tool}: {figure}" for tool, figure in row.peers.items())
         print(f"{row.what}\n    goal {row.goal}: {row.measured} {verdict}{peers}")
-    if rows:
+    try:
         page.rewrite()
+    except (NotKept, ValueError) as error:
+        raise SystemExit(f"the table was not written: {error}") from error
 
 
 def run_all() -> None:
@@ -54,6 +59,8 @@ def run_all() -> None:
 
 def main() -> None:
     name, words = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
+    if name.startswith("-"):
+        raise SystemExit(f"say which benchmark `{name}` is for: {', '.join(SUITE | BESIDE)}")
     if not name:
         run_all()
     elif name in SUITE | BESIDE:

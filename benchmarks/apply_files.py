@@ -53,7 +53,11 @@ async def run(manifest: Path, files: Path) -> dict[str, object]:
         ended = await begin(replace(ports, open_host=open_host), wanted(ports, manifest, files))
     took = time.perf_counter() - begun
     outcome = ended.concluded.outcome if ended.concluded else None
-    return {"outcome": outcome, "seconds": took, "round_trips": sum(host.round_trips for host in opened)}
+    asked = {
+        "round_trips": sum(host.round_trips for host in opened),
+        "questions": sum(host.questions for host in opened),
+    }
+    return {"outcome": outcome, "seconds": took, **asked}
 
 
 if __name__ == "__main__":

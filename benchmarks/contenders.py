@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import peers, plain_ssh
-from benchmarks.stage import HERE, Bench, call, own_environment
+from benchmarks.stage import HERE, Bench, ContenderFailed, call, own_environment
 from flows.settings import Settings
 from flows.wiring import wired
 from state.events import Judged, ReadinessReached, decode
@@ -19,14 +19,7 @@ PEER = HERE / "peer"
 
 
 FACT_CLAIM = "mem-fraction-static"
-ANSIBLE_TRY_S, MITOGEN_TRY_S = 0.35, 0.03
-"""About what one try of Ansible's `uri` takes on a quiet machine, with no delay between them."""
-
 COMMAND_LINE = (sys.executable, "-c", "from deployments.cli import main; main()")
-
-
-class ContenderFailed(Exception):
-    """A tool did not do the job; what it printed at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +81,7 @@ async def told(made: Bench, rollout: str, settings: Settings | None = None) -> D
 
 
 async def ansible(made: Bench, fraction: float, *, mitogen: bool = False) -> Done:
-    return await playbook(
-        made,
-        PEER / "job.yml",
-        await _job(made, fraction, MITOGEN_TRY_S if mitogen else ANSIBLE_TRY_S),
-        mitogen=mitogen,
-    )
+    return await playbook(made, PEER / "job.yml", await _job(made, fraction), mitogen=mitogen)
 
 
 async def with_mitogen(made: Bench, fraction: float) -> Done:
@@ -101,7 +89,7 @@ async def with_mitogen(made: Bench, fraction: float) -> Done:
 
 
 async def pyinfra(made: Bench, fraction: float) -> Done:
-    job = {**await _job(made, fraction), "waiting": _waiting(made.limit_s), "verified": str(made.folder / "verified")}
+    job = {**await _job(made, fraction), "verified": str(made.folder / "verified")}
     return await deploy(made, PEER / "job.py", job)
 
 
@@ -169,16 +157,15 @@ def _written(verified: Path) -> float | None:
     return float(verified.read_text(encoding="utf-8")) if verified.exists() else None
 
 
-async def _job(made: Bench, fraction: float, try_s: float = ANSIBLE_TRY_S) -> dict[str, object]:
+async def _job(made: Bench, fraction: float) -> dict[str, object]:
     source = made.folder / "unit.service"
     source.write_text(await made.unit_text(fraction), encoding="utf-8")
     return {
         "unit": UNIT,
         "unit_file": UNIT_FILE,
         "unit_source": str(source),
-        "engine_port": PORT,
         "check": plain_ssh.found(fact(fraction)),
-        "tries": round(made.limit_s / try_s),
+        "waiting": _waiting(made.limit_s),
     }
 
 

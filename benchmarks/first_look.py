@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import record
-from benchmarks.contenders import COMMAND_LINE, ContenderFailed, bare
+from benchmarks.contenders import COMMAND_LINE, bare
+from benchmarks.options import count, is_trial
 from benchmarks.record import Row, Sample, sample
-from benchmarks.stage import ROOT, Bench, bench, call, own_environment
+from benchmarks.stage import ROOT, Bench, ContenderFailed, bench, call, own_environment
 
 LOG = b"""[2026-01-01 00:00:00] server_args=ServerArgs(model_path='/models/m', tp_size=1, mem_fraction_static=0.8)
 [2026-01-01 00:00:09] The server is fired up and ready to roll!
@@ -68,7 +69,7 @@ def starts(words: Sequence[str], runs: int) -> Sample:
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="first-look")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=count, default=5)
     asked = parser.parse_args(words)
     on = record.machine()
     with tempfile.NamedTemporaryFile(suffix=".log") as log:
@@ -88,5 +89,6 @@ def main(words: Sequence[str]) -> list[Row]:
             for name, found in told.items()
         ),
     ]
-    record.write("first-look", on, made, {"looks": looks.values, **{name: s.values for name, s in told.items()}})
+    kept = {"looks": looks.values, **{name: s.values for name, s in told.items()}}
+    record.write("first-look", on, made, kept, rounds=asked.runs, trial=is_trial(parser, asked))
     return made

@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import record
-from benchmarks.inspect_journal import FIXED, GOAL_MB, GOAL_RATIO, run
+from benchmarks.inspect_journal import FIXED, GOAL_MB, GOAL_RATIO, Run, run
 from benchmarks.journal import write_journal
+from benchmarks.options import count, is_trial, needs
 from benchmarks.record import Row, sample
 
+Pairs = list[tuple[Run, Run]]
 
-def measure(form: str, size_mb: int, pairs: int, folder: Path) -> Row:
+
+def measure(form: str, size_mb: int, pairs: int, folder: Path) -> tuple[Row, Pairs]:
+    """The row, and the pairs: grep's run and ours."""
     path = folder / f"journal.{form}"
     write_journal(path, size_mb * 1_000_000, form)
     grep = ("grep", "-c", "-F", FIXED, str(path))
@@ -27,22 +31,33 @@ def measure(form: str, size_mb: int, pairs: int, folder: Path) -> Row:
     path.unlink()
     ratio = sample([ours.wall / theirs.wall for theirs, ours in taken])
     peak = max(ours.peak_mb for _, ours in taken)
-    return Row(
+    row = Row(
         f"inspection of a journal of {size_mb} MB ({form})",
         f"≤ {GOAL_RATIO:g} × `grep -c` of one fixed string, < {GOAL_MB} MB",
         f"{statistics.median(ours.wall for _, ours in taken):.2f} s, {ratio.text('×', 1)}, {peak:.0f} MB each process",
         floor=f"grep {statistics.median(theirs.wall for theirs, _ in taken):.2f} s",
         met=ratio.median <= GOAL_RATIO and peak < GOAL_MB,
     )
+    return row, taken
 
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="inspection")
-    parser.add_argument("--size", type=int, default=1000, metavar="MB")
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--size", type=count, default=1000, metavar="MB")
+    parser.add_argument("--pairs", type=count, default=3)
     asked = parser.parse_args(words)
+    needs("grep")
     on = record.machine()
     with tempfile.TemporaryDirectory() as folder:
-        made = [measure(form, asked.size, asked.pairs, Path(folder)) for form in ("short", "json")]
-    record.write("inspection", on, made, {})
+        found = {form: measure(form, asked.size, asked.pairs, Path(folder)) for form in ("short", "json")}
+    made = [row for row, _ in found.values()]
+    kept = {form: [_seconds(pair) for pair in pairs] for form, (_, pairs) in found.items()}
+    record.write("inspection", on, made, kept, rounds=asked.pairs, trial=is_trial(parser, asked))
     return made
+
+
+def _seconds(pair: tuple[Run, Run]) -> dict[str, dict[str, float]]:
+    return {
+        name: {"wall": one.wall, "cpu": one.cpu, "peak_mb": one.peak_mb}
+        for name, one in zip(("grep", "inspect"), pair, strict=True)
+    }

@@ -5,7 +5,6 @@ python -m benchmarks large-store [--events 1000000] [--database sqlite|postgresq
 
 import argparse
 import asyncio
-import os
 import resource
 import subprocess
 import sys
@@ -18,13 +17,15 @@ from pathlib import Path
 from benchmarks import record
 from benchmarks.histories import Row as StoredRow
 from benchmarks.histories import fill, rows
+from benchmarks.options import count
 from benchmarks.postgres import durable_postgres
 from benchmarks.record import Row, sample
+from benchmarks.stage import ROOT, own_environment
 from state.store.migrate import upgrade
 
 COMMAND = (sys.executable, "-c", "from deployments.cli import main; main()")
 SERVICE = "qwen35-122b-7"
-RUNS = 3
+RUNS, LEAST_EVENTS = 3, 10_000
 
 
 @contextmanager
@@ -44,7 +45,8 @@ def database(kind: str, folder: Path) -> Iterator[str]:
 def taken(words: Sequence[str], environment: Mapping[str, str]) -> tuple[float, float]:
     """Wall and processor seconds of one command; a comparison may find the later rollout worse, which is exit 1."""
     begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run((*COMMAND, *words), check=False, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
+    given = {**own_environment(), "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run((*COMMAND, *words), check=False, stdout=subprocess.DEVNULL, env=given)
     if done.returncode > 1:
         raise SystemExit(f"interlock {' '.join(words)} ended with {done.returncode}")
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -53,9 +55,11 @@ def taken(words: Sequence[str], environment: Mapping[str, str]) -> tuple[float, 
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks large-store")
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--events", type=count, default=1_000_000)
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     given = parser.parse_args(words)
+    if given.events < LEAST_EVENTS:
+        parser.error(f"argument --events: {LEAST_EVENTS} at least, so that each service has rollouts to show")
     began_on = record.machine()
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder, database(given.database, Path(folder)) as at:
         environment = {"INTERLOCK_DATABASE_URL": at, "INTERLOCK_DATA_DIR": folder}
@@ -81,7 +85,7 @@ def main(words: Sequence[str]) -> list[Row]:
     found.append(
         Row(f"{written:,} events, {given.database}: all tables for showing made anew", "", f"{begun[0]:.0f} s")
     )
-    record.write(f"large-store-{given.database}", began_on, found, runs)
+    record.write(f"large-store-{given.database}", began_on, found, runs, rounds=RUNS)
     return found
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import asyncssh
 
 from benchmarks import record
+from benchmarks.options import count, is_trial
 from benchmarks.record import Row
 from benchmarks.served import taken
 from benchmarks.stage import ROOT, own_environment
@@ -94,7 +95,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
     largest = runs[-1]
     fits = {figure: correlation(runs, figure) for figure in ("seconds", "cpu", "mb")}
     per_host = {figure: float(getattr(largest, figure)) / largest.hosts for figure in ("seconds", "cpu", "mb")}
-    grown = [per_host[f] / (float(getattr(runs[0], f)) / runs[0].hosts) for f in ("cpu", "mb")]
+    grown = [per_host[f] / (float(getattr(runs[0], f)) / runs[0].hosts) for f in ("seconds", "cpu", "mb")]
     each = "; ".join(
         f"{r.hosts}: {r.seconds:.1f} s, {r.cpu:.1f} s of a processor, {r.mb:.0f} MB, the hosts' own {r.hosts_cpu:.1f} s"
         for r in runs
@@ -113,14 +114,17 @@ def rows(runs: Sequence[Run]) -> list[Row]:
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="many-hosts")
-    parser.add_argument("--hosts", type=int, nargs="+", default=[25, 50, 100, 200])
+    parser.add_argument("--hosts", type=count, nargs="+", default=[25, 50, 100, 200])
     asked = parser.parse_args(words)
+    if len(set(asked.hosts)) < 3:
+        parser.error("argument --hosts: whether something is linear takes three numbers or more")
     on = record.machine()
     runs = list[Run]()
     with tempfile.TemporaryDirectory() as folder:
-        for count in sorted(asked.hosts):
-            runs.append(once(count, Path(folder)))
+        for number in sorted(set(asked.hosts)):
+            runs.append(once(number, Path(folder)))
             print(runs[-1], file=sys.stderr)
     made = rows(runs)
-    record.write("many-hosts", on, made, {"runs": [asdict(run) for run in runs]})
+    kept = {"runs": [asdict(run) for run in runs]}
+    record.write("many-hosts", on, made, kept, rounds=1, trial=is_trial(parser, asked))
     return made

@@ -20,11 +20,12 @@ from pathlib import Path
 import asyncssh
 
 from benchmarks import plain_ssh, record
-from benchmarks.contenders import COMMAND_LINE, ContenderFailed
+from benchmarks.contenders import COMMAND_LINE
 from benchmarks.many_hosts import farm
+from benchmarks.options import count, is_trial
 from benchmarks.record import Row, sample
 from benchmarks.served import Taken, idle, serving, taken
-from benchmarks.stage import ROOT, Bench, bench, call, own_environment
+from benchmarks.stage import ROOT, Bench, ContenderFailed, bench, call, own_environment
 from deployments.serve.hand_over import Asked, handed_over
 from flows.settings import Settings
 from flows.wiring import wired
@@ -154,11 +155,12 @@ async def _measured(runs: int, idle_s: float) -> tuple[list[Run], tuple[float, f
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="overhead")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--idle", type=float, default=30.0)
+    parser.add_argument("--runs", type=count, default=5)
+    parser.add_argument("--idle", type=count, default=30)
     asked = parser.parse_args(words)
     on = record.machine()
     found, resting, busy = asyncio.run(_measured(asked.runs, asked.idle))
     made = rows(found, resting, busy)
-    record.write("overhead", on, made, {"runs": [asdict(run) for run in found], "at_once": asdict(busy)})
+    kept = {"runs": [asdict(run) for run in found], "idle": resting, "at_once": asdict(busy)}
+    record.write("overhead", on, made, kept, rounds=asked.runs, trial=is_trial(parser, asked))
     return made

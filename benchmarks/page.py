@@ -46,7 +46,8 @@ def _places(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "Medians; quartiles (of fewer than four runs the extremes) in brackets."
     yield ""
     for result in found:
-        yield f"- `make bench BENCH={result['benchmark']}`: {result['date']}, {result['machine']}."
+        rounds = f"{result['rounds']} round{'s' * (result['rounds'] != 1)}"
+        yield f"- `make bench BENCH={result['benchmark']}`: {result['date']}, {rounds}, {result['machine']}."
         for row in result["rows"]:
             if row["note"]:
                 yield f"  {row['what']}: {row['note']}"

@@ -18,6 +18,10 @@ PINNED = {
 INSTALL_TIMEOUT_S = 600.0
 
 
+class PeerMissing(Exception):
+    """A tool that is compared could not be installed; pip's own words are on standard error."""
+
+
 def home() -> Path:
     """Where environments are kept."""
     given = os.environ.get("INTERLOCK_BENCH_DIR")
@@ -26,17 +30,25 @@ def home() -> Path:
 
 
 def installed(name: str) -> Path:
-    """The `bin` of the tool's environment; it is made if it is not there. Raises CalledProcessError with pip's words
-    on standard error, where a package cannot be had."""
+    """The `bin` of the tool's environment; it is made if it is not there. Raises PeerMissing."""
     words = PINNED[name]
     folder = home() / "-".join([name, *(word.partition("==")[2] for word in words)])
     if not (folder / "complete").exists():
         print(f"installing {', '.join(words)} into {folder}", file=sys.stderr)
-        subprocess.run((sys.executable, "-m", "venv", str(folder)), check=True, timeout=INSTALL_TIMEOUT_S)
         pip = (str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words)
-        subprocess.run(pip, check=True, timeout=INSTALL_TIMEOUT_S)
+        try:
+            for argv in ((sys.executable, "-m", "venv", str(folder)), pip):
+                subprocess.run(argv, check=True, timeout=INSTALL_TIMEOUT_S)
+        except (subprocess.SubprocessError, OSError) as error:
+            raise PeerMissing(f"{' '.join(words)} could not be installed: {error}") from error
         (folder / "complete").touch()
     return folder / "bin"
+
+
+def install(*names: str) -> None:
+    """All of them, before anything is timed. Raises PeerMissing."""
+    for name in names:
+        installed(name)
 
 
 def mitogen_strategies() -> Path | None:

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -78,21 +79,45 @@ def _processor() -> str:
     return next(names, "processor")
 
 
-def write(name: str, began_on: str, rows: Sequence[Row], runs: Mapping[str, Any]) -> Path:
-    """Keep the rows and the single runs of benchmark `name`; `began_on` is `machine()` from before it began."""
+class NotKept(Exception):
+    """The folder of results cannot be written, or one of them not be read; the sentence names which."""
+
+
+def writable() -> None:
+    """Raises NotKept, before anything is measured, where no result could be kept."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    if not os.access(RESULTS, os.W_OK):
+        raise NotKept(f"{RESULTS} cannot be written, and results are kept there")
+
+
+def write(
+    name: str, began_on: str, rows: Sequence[Row], runs: Mapping[str, Any], *, rounds: int, trial: bool = False
+) -> None:
+    """Keep the rows and the single runs of benchmark `name`; `began_on` is `machine()` from before it began. A trial,
+    which measured less than the whole, is not kept: it would stand in the place of one that did."""
+    if trial:
+        print(f"a trial: the table keeps the whole `make bench BENCH={name}`", file=sys.stderr)
+        return
     kept = {
         "benchmark": name,
         "machine": began_on,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "rounds": rounds,
         "rows": [asdict(row) for row in rows],
         "runs": runs,
     }
-    path.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return path
+    text = json.dumps(kept, ensure_ascii=False, indent=1) + "\n"
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def results() -> list[Mapping[str, Any]]:
-    """Every kept result, by name."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    """Every kept result, by name. Raises NotKept that names one that is no JSON."""
+    return [_read(path) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise NotKept(f"{path} is no JSON ({error}): measure it again, or remove it") from error
+    return found

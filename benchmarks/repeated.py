@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks import record
+from benchmarks.options import count, is_trial
 from benchmarks.record import Row
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ def repeated(
 ) -> list[Row]:
     """`python -m benchmarks NAME [--runs N]`: measure N rounds, `rounds` unless it says; keep the runs and the rows."""
     parser = argparse.ArgumentParser(prog=name)
-    parser.add_argument("--runs", type=int, default=rounds)
+    parser.add_argument("--runs", type=count, default=rounds)
     asked = parser.parse_args(words)
     on = record.machine()
     found = asyncio.run(measure(asked.runs))
     made = rows(found)
-    record.write(name, on, made, {"runs": [asdict(run) for run in found]})
+    kept = {"runs": [asdict(run) for run in found]}
+    record.write(name, on, made, kept, rounds=asked.runs, trial=is_trial(parser, asked))
     return made

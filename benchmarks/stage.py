@@ -39,9 +39,21 @@ SPEED = {"forward_seconds": 0.001, "prefill_seconds": 0.001}
 SETTINGS_FILE = "opt/sglang/stand-in.json"
 
 
+OWN = ("PYTHON", "INTERLOCK_", "PREFECT_")
+"""How variables begin that no measured process inherits: modules that are never kept compiled make a start slower, and
+a store or a Prefect server of one's own is nothing to measure with."""
+
+PROBES_S = 120.0
+"""How long the prober may take to see the service once."""
+
+
 def own_environment() -> dict[str, str]:
-    """This process's, but for what would make another's start slower: modules that are never kept compiled."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    """This process's, but for what begins as OWN says."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+
+
+class ContenderFailed(Exception):
+    """A tool did not do the job; what it printed at the end."""
 
 
 @dataclass
@@ -112,15 +124,19 @@ def probing(made: Bench) -> Iterator[Path]:
     words = ("nsenter", "--target", pid, "--net", "--", sys.executable, str(HERE / "prober.py"), str(PORT), str(path))
     process = subprocess.Popen(words)
     try:
-        _until_it_probes(path)
+        _until_it_probes(path, process)
         yield path
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(10)
 
 
-def _until_it_probes(path: Path) -> None:
+def _until_it_probes(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Raises ContenderFailed where the prober ends, or sees no service."""
+    begun = time.monotonic()
     while not (path.exists() and b"true" in path.read_bytes()):
+        if process.poll() is not None or time.monotonic() - begun > PROBES_S:
+            raise ContenderFailed("the prober saw no service before the work began")
         time.sleep(0.01)
 
 

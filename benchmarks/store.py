@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.peers import installed
+from benchmarks.options import count, is_trial
+from benchmarks.peers import install, installed
 from benchmarks.postgres import durable_postgres
 from benchmarks.record import Row, Sample, sample
 from benchmarks.store_contenders import PER_STREAM
@@ -164,14 +165,18 @@ def _times(found: Sample) -> str:
 
 def main(words: Sequence[str]) -> list[Row]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks store", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=7, help="rounds (default 7)")
-    parser.add_argument("--count", type=int, default=1000, help="events of a run (default 1000)")
+    parser.add_argument("--pairs", type=count, default=7, help="rounds (default 7)")
+    parser.add_argument("--count", type=count, default=1000, help="events of a run (default 1000)")
     given = parser.parse_args(words)
+    if given.count < 2 * PER_STREAM:
+        parser.error(f"argument --count: a run is of {2 * PER_STREAM} events at least, two whole streams")
+    install("eventsourcing")
     began_on = record.machine()
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder:
         sqlite = on_sqlite(Path(folder), given.pairs, given.count)
     with durable_postgres() as server:
         postgresql = on_postgresql(server, given.pairs, given.count)
     found = [*rows("SQLite", "sqlite3", sqlite, given.count), *rows("PostgreSQL", "asyncpg", postgresql, given.count)]
-    record.write("store", began_on, found, {"SQLite": sqlite, "PostgreSQL": postgresql})
+    kept = {"SQLite": sqlite, "PostgreSQL": postgresql}
+    record.write("store", began_on, found, kept, rounds=given.pairs, trial=is_trial(parser, given))
     return found

@@ -93,7 +93,7 @@ class Orchestrated(ABC):
     def environment(self) -> dict[str, str]:
         """The same settings for an orchestrator in a process of its own."""
         names = {"INTERLOCK_DATA_DIR": self.folder, "INTERLOCK_SSH_KEY": self.key, "INTERLOCK_SSH_CONFIG": ""}
-        return {name: str(value) for name, value in names.items()}
+        return {name: str(value) for name, value in names.items()} | {"INTERLOCK_DATABASE_URL": ""}
 
     @asynccontextmanager
     async def ports(self, watch: Watch | None = None) -> AsyncIterator[Ports]:

@@ -1,7 +1,7 @@
 """What each fault does, at the round trip or append that it was drawn for."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from state.errors import HostUnreachable, StoreUnavailable
@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from tests.simulation.orchestrator import Orchestrator
 
 STORE_SLOW_FOR_S = 60.0
+
+READERS = frozenset(
+    "cat df find grep journalctl ls readlink sha256sum ss stat systemd-analyze test /usr/bin/env env".split()
+)
+READING_VERBS = ("show", "cat")
+
+
+def _changes(words: Sequence[str]) -> bool:
+    """Whether an argv does more than read."""
+    if words[0] == "systemctl":
+        return words[1] not in READING_VERBS
+    return words[0] not in READERS
 
 
 class Befall:
@@ -43,6 +55,8 @@ class Befall:
                 self._network(fault.amount)
             case "argv-fails":
                 machine.faults.fail_nth(int(fault.amount))
+            case "change-fails":
+                machine.faults.fail(_changes)
             case "hangs":
                 machine.faults.hang(lambda _words: True)
             case _:

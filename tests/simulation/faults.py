@@ -75,7 +75,8 @@ KINDS: dict[str, Kind] = {
     "gpu-host-rebooted": Kind("trip", mild=False),
     "disk-full": Kind("trip", mild=False, amounts=SECONDS),
     "permission-lost": Kind("trip", mild=False, amounts=SECONDS),
-    "argv-fails": Kind("trip", mild=False, amounts=(1, 2, 3)),
+    "argv-fails": Kind("trip", mild=False, amounts=(1, 2, 3, 4, 5, 6, 8)),
+    "change-fails": Kind("trip", mild=False),
     "hangs": Kind("trip", mild=False),
     "stuck-processes": Kind("trip", mild=False, share=0.03),
     # the store

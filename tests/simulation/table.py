@@ -25,7 +25,7 @@ STEPS = {
 }
 
 EVENTS = {
-    "fails": ("argv-fails", 1.0),
+    "fails": ("change-fails", 0.0),
     "times out": ("hangs", 0.0),
     "connection dies before the effect": ("cut-before-trip", 0.0),
     "connection dies after the effect": ("cut-after-trip", 0.0),

@@ -21,8 +21,7 @@ async def up(console: Console, count: int, *, install: bool, as_json: bool) -> i
     if install:
         needs.install()
     needs.refuse_unless_able()
-    for host in lab.fallen():
-        lab.down_one(host)
+    lab.reap()
     wanted = count - len(lab.running())
     if wanted > 0:
         print(f"booting {wanted} (the first ever takes minutes: it makes the Debian tree)", file=sys.stderr)

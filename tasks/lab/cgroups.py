@@ -1,10 +1,15 @@
 """A cgroup for each container host: what its systemd may rule over, and the way to end it whole."""
 
-from contextlib import suppress
+import os
+import select
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_fixed
 
+from state.errors import StepFailed
 from tasks.lab.needs import cgroup_mount, cgroup_mounts
 
 PARENT = "interlock-lab"
@@ -31,15 +36,60 @@ def first_process(name: str) -> int | None:
     return None
 
 
+def supervised(name: str) -> bool:
+    """Whether the systemd-nspawn of the host runs, which has a group of its own beside the payload's."""
+    groups = (mount / PARENT / name / "supervisor" / "cgroup.procs" for mount in cgroup_mounts())
+    return any(group.read_text().strip() for group in groups if group.is_file())
+
+
 def end(name: str) -> None:
-    """Kill every process of the host, its supervisor too, and remove its cgroups. Nothing to end is no error."""
+    """Kill every process of the host, its supervisor and guard too, and remove its cgroups once they are gone.
+
+    Nothing to end is no error. Raises StepFailed if a process is not gone within EMPTY_TIMEOUT_S.
+    """
     groups = [mount / PARENT / name for mount in cgroup_mounts()]
     for group in groups:
         if (group / "cgroup.kill").exists():
-            (group / "cgroup.kill").write_text("1")
+            _kill(group)
     for group in groups:
         _remove(group)
         _remove_if_last(group.parent)
+
+
+def _kill(group: Path) -> None:
+    """A process leaves its cgroup while it ends, and a PID 1 then waits for all below it (pid_namespaces(7)): that they
+    are gone is told by their pidfds alone."""
+    with ExitStack() as stack:
+        handles = []
+        for pid in members(group):
+            with suppress(ProcessLookupError):
+                handles.append(os.pidfd_open(pid))
+                stack.callback(os.close, handles[-1])
+        (group / "cgroup.kill").write_text("1")
+        _wait(group.name, handles)
+
+
+def members(group: Path) -> set[int]:
+    """The PIDs of a cgroup and of all below it."""
+    found: set[int] = set()
+    for procs in group.rglob("cgroup.procs"):
+        with suppress(OSError):  # it was removed meanwhile
+            found |= {int(pid) for pid in procs.read_text().split()}
+    return found
+
+
+def _wait(name: str, handles: Sequence[int]) -> None:
+    gone = select.poll()
+    for handle in handles:
+        gone.register(handle, select.POLLIN)
+    left, until = len(handles), time.monotonic() + EMPTY_TIMEOUT_S
+    while left:
+        ended = gone.poll(max(0.0, until - time.monotonic()) * 1000)
+        if not ended:
+            raise StepFailed("lab-down", f"{left} processes of {name} are not gone after {EMPTY_TIMEOUT_S:g} s")
+        for handle, _ in ended:
+            gone.unregister(handle)
+        left -= len(ended)
 
 
 def _remove_if_last(parent: Path) -> None:

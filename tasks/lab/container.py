@@ -6,14 +6,17 @@ Everything it has hangs on its processes: its mounts, its network and its PID na
 import asyncio
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from state.errors import StepFailed
 from tasks.hosts.port import Completed
 from tasks.lab import cgroups
+from tasks.lab.claim import held
+from tasks.lab.needs import environment
 from tasks.lab.record import LabHost
+from tasks.lab.tie import tie
 
 BOOT_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 10.0
@@ -41,8 +44,10 @@ exec "$@"
 
 
 async def boot(host: LabHost, tree: Path, *, tied: bool) -> LabHost:
-    """Boot and wait until the host's systemd says that it is up. `tied`: it dies with the process that booted it.
+    """Boot and wait until the host's systemd says that it is up.
 
+    `tied`: it dies with the process that booted it, by a guard beside it; should the guard be killed too, what is left
+    of the host is cleared away by the next `lab.up` of any process.
     Raises StepFailed with the console's last lines if it ends, or is not up within BOOT_TIMEOUT_S; then none is left.
     """
     (host.folder / "run").mkdir(exist_ok=True)
@@ -53,17 +58,23 @@ async def boot(host: LabHost, tree: Path, *, tied: bool) -> LabHost:
 
 async def power_cycle(host: LabHost, *, tied: bool) -> LabHost:
     """Cut the host's power and boot it anew: its disk and its wire stay, everything else is gone. Raises as `boot`."""
-    keeper = await asyncio.create_subprocess_exec(
-        *_within(host.pid), "sh", "-c", "echo; exec sleep infinity", stdout=asyncio.subprocess.PIPE
-    )
+    keep = ("sh", "-c", "echo; exec sleep infinity")
+    keeper = await asyncio.create_subprocess_exec(*_WITH_PARENT, *_within(host.pid), *keep, stdout=_PIPE)
     try:
         assert keeper.stdout is not None
         await keeper.stdout.readline()  # it holds the namespaces now
-        _end_processes(host)
-        return await _up(host, _within(keeper.pid), tied=tied)
+        with held(host):
+            _end_processes(host)
+            booted = await _up(host, _within(keeper.pid), tied=tied)
+            booted.write()
+        return booted
     finally:
         keeper.kill()
         await keeper.wait()
+
+
+_PIPE = asyncio.subprocess.PIPE
+_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 def _within(pid: int) -> tuple[str, ...]:
@@ -74,6 +85,8 @@ async def _up(host: LabHost, within: Sequence[str], *, tied: bool) -> LabHost:
     """Start the supervisor `within` the namespaces that those words lead to, and wait until the host is up."""
     told = host.folder / "notify"
     told.unlink(missing_ok=True)
+    if tied:
+        await tie(host)
     loop = asyncio.get_running_loop()
     up = _Notified(loop.create_future())
     transport, _ = await loop.create_datagram_endpoint(lambda: up, local_addr=str(told), family=_UNIX)
@@ -110,13 +123,13 @@ def _spawn(host: LabHost, within: Sequence[str], told: Path, tied: bool) -> int:
     """Start the supervisor in a session of its own; its PID, which stays the same from the shell to systemd-nspawn."""
     words = [
         *("/bin/sh", "-c", _JOIN, "sh", str(cgroups.make(host.name))),
-        *(("setpriv", "--pdeathsig", "KILL") if tied else ()),
+        *(_WITH_PARENT if tied else ()),
         *within,
         *("systemd-nspawn", "--quiet", "--boot", f"--directory={host.folder}/run/root", f"--machine={host.name}"),
         *("--register=no", "--keep-unit", "--settings=no", "--link-journal=no", "--resolv-conf=off", "--timezone=off"),
         *("--notify-ready=yes", "--console=pipe"),
     ]
-    environment = {
+    variables = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",
         "NOTIFY_SOCKET": str(told),
@@ -129,7 +142,7 @@ def _spawn(host: LabHost, within: Sequence[str], told: Path, tied: bool) -> int:
         (os.POSIX_SPAWN_DUP2, console, 2),
     ]
     try:
-        return os.posix_spawn("/bin/sh", words, environment, file_actions=files, setsid=True)
+        return os.posix_spawn("/bin/sh", words, variables, file_actions=files, setsid=True)
     finally:
         os.close(console)
 
@@ -155,20 +168,24 @@ def _settle(ended: "asyncio.Future[None]") -> None:
 
 
 def alive(host: LabHost) -> bool:
-    """Whether the host's own PID 1 runs."""
-    return cgroups.first_process(host.name) is not None
+    """Whether the host's own PID 1 runs, and the supervisor that it needs."""
+    return cgroups.first_process(host.name) is not None and cgroups.supervised(host.name)
 
 
 def end(host: LabHost) -> None:
-    """End the host at once, as a power cut would, and leave nothing of it: processes, cgroup, network, files."""
+    """End the host at once, as a power cut would, and leave nothing of it: processes, cgroup, network, files.
+
+    Returns once its processes are gone. Raises StepFailed if some are not within cgroups.EMPTY_TIMEOUT_S."""
     _end_processes(host)
-    subprocess.run(("ip", "link", "delete", host.link), capture_output=True, timeout=END_TIMEOUT_S)
+    words = ("ip", "link", "delete", host.link)
+    subprocess.run(words, env=environment(), capture_output=True, timeout=END_TIMEOUT_S)
 
 
 def _end_processes(host: LabHost) -> None:
     cgroups.end(host.name)
-    with suppress(ChildProcessError):
-        os.waitpid(host.pid, os.WNOHANG)
+    if host.pid:
+        with suppress(ChildProcessError):
+            os.waitpid(host.pid, os.WNOHANG)
 
 
 def root(host: LabHost) -> Path:
@@ -185,14 +202,13 @@ async def execute(host: LabHost, words: Sequence[str], *, stdin: bytes = b"", ti
 def run_in_network(host: LabHost, words: Sequence[str], *, stdin: bytes = b"") -> Completed:
     """Run a program of this machine in the host's network namespace alone, and wait for it."""
     entered = ("nsenter", "--target", str(_first(host)), "--net", "--", *words)
-    done = subprocess.run(entered, input=stdin, capture_output=True, timeout=END_TIMEOUT_S)
+    done = subprocess.run(entered, input=stdin, env=environment(), capture_output=True, timeout=END_TIMEOUT_S)
     return Completed(done.returncode, done.stdout, done.stderr)
 
 
 async def _run(words: Sequence[str], stdin: bytes, timeout_s: float) -> Completed:
-    pipe = asyncio.subprocess.PIPE
-    environment: Mapping[str, str] = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-    child = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+    variables = {"PATH": environment()["PATH"], "LC_ALL": "C"}
+    child = await asyncio.create_subprocess_exec(*words, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, env=variables)
     try:
         async with asyncio.timeout(timeout_s):
             out, err = await child.communicate(stdin)

@@ -8,8 +8,9 @@ from typing import Any
 
 import asyncssh
 
-from state.errors import NotFound, Refused
-from tasks.lab import container, record
+from state.errors import NotFound
+from tasks.lab import container
+from tasks.lab.claim import claimed, held, take
 from tasks.lab.layer import PORT, Furnishing, write_layer
 from tasks.lab.needs import refuse_unless_able
 from tasks.lab.record import LabHost, recorded
@@ -18,19 +19,20 @@ from tasks.practice.scene import manifest_text, seed_manifest
 
 
 async def up(furnishings: Sequence[Furnishing], *, tied: bool = False) -> list[LabHost]:
-    """Boot one new host for each furnishing, all at once. Raises Refused if this machine cannot, StepFailed if one does
-    not come up: then none is left."""
+    """Boot one new host for each furnishing, all at once, and clear away what crashed ones left. Raises Refused if this
+    machine cannot, StepFailed if one does not come up: then none is left."""
     refuse_unless_able()
+    await asyncio.to_thread(reap)
     tree = await asyncio.to_thread(ensure_tree, lab_dir())
-    hosts = [_claim() for _ in furnishings]
-    booting = [asyncio.create_task(_boot(h, f, tree, tied)) for h, f in zip(hosts, furnishings, strict=True)]
-    booted: list[LabHost] = []
-    try:
-        booted = list(await asyncio.gather(*booting))
-    finally:
-        if not booted:
-            await _given_up(booting, hosts)
-    return booted
+    with claimed(len(furnishings)) as hosts:
+        booting = [asyncio.create_task(_boot(h, f, tree, tied)) for h, f in zip(hosts, furnishings, strict=True)]
+        booted: list[LabHost] = []
+        try:
+            booted = list(await asyncio.gather(*booting))
+        finally:
+            if not booted:
+                await _given_up(booting, hosts)
+        return booted
 
 
 async def _given_up(booting: Sequence[asyncio.Task[LabHost]], hosts: Sequence[LabHost]) -> None:
@@ -53,18 +55,6 @@ async def _boot(host: LabHost, furnishing: Furnishing, tree: Path, tied: bool) -
     booted = await container.boot(known, tree, tied=tied)
     booted.write()
     return booted
-
-
-def _claim() -> LabHost:
-    """The first number that is free; its folder, made by us alone, is the claim."""
-    record.RUN_DIR.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for number in range(1, record.MOST + 1):
-        try:
-            LabHost(number).folder.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        return LabHost(number)
-    raise Refused(f"There are {record.MOST} container hosts already", hint="`interlock lab down` ends them")
 
 
 def down(names: Sequence[str] = ()) -> list[LabHost]:
@@ -90,9 +80,20 @@ def find(name: str) -> LabHost:
     raise NotFound("container host", name, hint="`interlock lab status` lists them")
 
 
-def fallen() -> list[LabHost]:
-    """Hosts that were up once and run no more. One that is booting has no PID yet, and is none of them."""
-    return [host for host in recorded() if host.pid and not container.alive(host)]
+def reap() -> None:
+    """Clear away every host that neither runs nor is being brought up: its boot was cut off, or it crashed."""
+    for host in recorded():
+        if not container.alive(host):
+            with held(host) as ours:
+                if ours and not container.alive(host):
+                    down_one(host)
+
+
+def clear(number: int, folder: int) -> None:
+    """What a guard does last (tasks/lab/guard.py): clear away its host, unless its open folder is another's by now."""
+    host = LabHost(number)
+    if take(folder, host):
+        down_one(host)
 
 
 def running() -> list[LabHost]:

@@ -18,12 +18,22 @@ PACKAGES = {
 }
 """Program -> the package of Debian and Ubuntu that has it."""
 
+SYSTEM_DIRS = ("/usr/sbin", "/sbin")
+"""Where Debian keeps programs for root; the PATH of other users lacks them, and that of `su` without a dash."""
+
 INSTALL_TIMEOUT_S = 300.0
+
+
+def environment() -> dict[str, str]:
+    """This process's own, its PATH extended by SYSTEM_DIRS."""
+    own = os.environ.get("PATH", os.defpath)
+    return os.environ | {"PATH": os.pathsep.join((own, *SYSTEM_DIRS))}
 
 
 def missing_packages(programs: Mapping[str, str] = PACKAGES) -> list[str]:
     """The packages of `programs` that must be installed before a lab can be brought up, sorted."""
-    return sorted({package for program, package in programs.items() if shutil.which(program) is None})
+    path = environment()["PATH"]
+    return sorted({package for program, package in programs.items() if shutil.which(program, path=path) is None})
 
 
 def refuse_unless_able() -> None:
@@ -53,10 +63,10 @@ def install(programs: Mapping[str, str] = PACKAGES) -> None:
         return
     if not is_root() or shutil.which("apt-get") is None:
         refuse_unless_able()
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    variables = environment() | {"DEBIAN_FRONTEND": "noninteractive"}
     for words in (("update",), ("install", "--yes", "--no-install-recommends", *packages)):
         done = subprocess.run(
-            ("apt-get", "--quiet", *words), env=environment, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
+            ("apt-get", "--quiet", *words), env=variables, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S
         )
         if done.returncode != 0:
             raise Refused(f"apt-get could not install {', '.join(packages)}: {_last_line(done.stderr or done.stdout)}")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from state.errors import Refused
+from tasks.lab import needs
 from tasks.lab.layer import SUDOERS, USER
 
 PACKAGES = (
@@ -136,7 +137,7 @@ def _proxy() -> Mapping[str, str]:
 def _run(words: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
     done = subprocess.run(
         words,
-        env={**os.environ, **(environment or {})},
+        env={**needs.environment(), **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -5,6 +5,7 @@ import subprocess
 
 from state.errors import StepFailed
 from tasks.lab.container import run_in_network
+from tasks.lab.needs import environment
 from tasks.lab.record import LabHost
 from tasks.lab.vm_record import VmHost
 
@@ -62,7 +63,9 @@ def _rules(host: LabHost, rules: str) -> None:
 def _nft(host: LabHost | VmHost, text: str) -> None:
     words = ("nft", "-f", "-")
     if isinstance(host, VmHost):
-        done = subprocess.run(words, input=text.encode(), capture_output=True, timeout=_NFT_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            words, input=text.encode(), env=environment(), capture_output=True, timeout=_NFT_TIMEOUT_S
+        )
         ok, stderr = done.returncode == 0, done.stderr
     else:
         inside = run_in_network(host, words, stdin=text.encode())

@@ -69,6 +69,11 @@ def _kill(group: Path) -> None:
         _wait(group.name, handles)
 
 
+def processes(name: str) -> set[int]:
+    """The PIDs of all that belongs to the host, as seen from outside."""
+    return {pid for mount in cgroup_mounts() for pid in members(mount / PARENT / name)}
+
+
 def members(group: Path) -> set[int]:
     """The PIDs of a cgroup and of all below it."""
     found: set[int] = set()

@@ -2,20 +2,23 @@
 
 import asyncio
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import asyncssh
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from state.errors import NotFound
-from tasks.lab import container
+from tasks.lab import cgroups, container
 from tasks.lab.claim import claimed, held, take
 from tasks.lab.layer import PORT, Furnishing, write_layer
 from tasks.lab.needs import refuse_unless_able
 from tasks.lab.record import LabHost, recorded
 from tasks.lab.tree import ensure_tree, lab_dir
 from tasks.practice.scene import manifest_text, seed_manifest
+
+BURIAL_TIMEOUT_S = 5.0
 
 
 async def up(furnishings: Sequence[Furnishing], *, tied: bool = False) -> list[LabHost]:
@@ -58,13 +61,34 @@ async def _boot(host: LabHost, furnishing: Furnishing, tree: Path, tied: bool) -
 
 
 def down(names: Sequence[str] = ()) -> list[LabHost]:
-    """End the named hosts, or all, and what crashed ones left. Raises NotFound before anything is done."""
+    """End the named hosts, or all, and what crashed ones left; none of their processes is listed any more when it
+    returns. Raises NotFound before anything is done."""
     if recorded():
         refuse_unless_able()
     hosts = [find(name) for name in names] or recorded()
+    pids = {pid for host in hosts for pid in cgroups.processes(host.name)}
     for host in hosts:
         down_one(host)
+    _buried(pids)
     return hosts
+
+
+def _buried(pids: Collection[int]) -> None:
+    """Wait for PID 1 to take note of processes that have ended: what takes that place in a container may need seconds
+    (seen: 2), and they are listed as defunct till then. They hold nothing, so that BURIAL_TIMEOUT_S is no failure."""
+    patience = Retrying(
+        retry=retry_if_result(bool), wait=wait_fixed(0.02), stop=stop_after_delay(BURIAL_TIMEOUT_S),
+        retry_error_callback=lambda _: None,
+    )  # fmt: skip
+    patience(lambda: [pid for pid in pids if _defunct_below_init(pid)])
+
+
+def _defunct_below_init(pid: int) -> bool:
+    """One whose parent is another process is that one's to bury (proc(5): field 3 is the state, 4 the parent)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2] == ["Z", "1"]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def down_one(host: LabHost) -> None:

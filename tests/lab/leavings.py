@@ -27,9 +27,7 @@ def traces(host: LabHost) -> list[str]:
 
 
 def members(host: LabHost) -> set[int]:
-    mount = cgroup_mount()
-    assert mount is not None
-    return cgroups.members(mount / cgroups.PARENT / host.name)
+    return cgroups.processes(host.name)
 
 
 def guards(host: LabHost) -> set[int]:

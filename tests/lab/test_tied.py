@@ -73,3 +73,17 @@ def test_a_host_taken_down_by_another_process_is_gone_when_that_is_said() -> Non
             assert still_there(ended, inside) == []
         assert traces(host) == []
         assert child.poll() is None
+
+
+def test_the_command_says_that_a_host_has_ended_once_none_of_its_processes_is_listed() -> None:
+    words = (sys.executable, "-c", "from deployments.cli import main; main()", "lab")
+    count = len(lab.running()) + 1
+    before = {host.number for host in recorded()}
+    subprocess.run((*words, "up", "--count", str(count)), cwd=ROOT, capture_output=True, check=True, timeout=120)
+    (host,) = [known for known in lab.running() if known.number not in before]
+    inside = members(host)
+    with subprocess.Popen((*words, "down", host.name), cwd=ROOT, stdout=subprocess.PIPE, text=True) as down:
+        assert down.stdout is not None
+        said = down.stdout.readline()
+        listed = [pid for pid in inside if Path(f"/proc/{pid}").exists()]
+    assert (said, listed, traces(host)) == (f"ended {host.name}\n", [], [])

@@ -3,8 +3,7 @@
 What Prefect shows is a projection of the history, useful and late; nothing here is asked for a decision.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -18,9 +17,6 @@ from state.action import Action
 from state.errors import InterlockError
 from state.events import ErrorFacts
 from state.next_action import attempt_limit
-
-Result = TypeVar("Result")
-Attempted = Callable[[], Coroutine[Any, Any, Result]]
 
 
 class AttemptFailedError(InterlockError):
@@ -41,25 +37,21 @@ def prefect_skin(history: History, perform: Perform) -> Act:
             if failed := await attempt(history, perform, action):
                 raise AttemptFailedError(failed)
 
+        named = task(
+            name=action.title,
+            task_run_name=action.title,
+            retries=left - 1,
+            retry_delay_seconds=[FIRST_WAIT_S * 2**n for n in range(left - 1)],
+            retry_condition_fn=_may_retry,
+            cache_policy=NO_CACHE,
+            persist_result=False,
+        )(attempted)
         try:
-            await task_of(action.title, left, attempted)()
+            await named()
         except AttemptFailedError:
             return
 
     return act
-
-
-def task_of(title: str, attempts: int, attempted: Attempted[Any]) -> Task[[], Coroutine[Any, Any, Any]]:
-    """A task that tries again after an AttemptFailedError that is retryable, `attempts` times in all."""
-    return task(
-        name=title,
-        task_run_name=title,
-        retries=attempts - 1,
-        retry_delay_seconds=[FIRST_WAIT_S * 2**n for n in range(attempts - 1)],
-        retry_condition_fn=_may_retry,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-    )(attempted)
 
 
 async def shown_as_done(history: History) -> None:

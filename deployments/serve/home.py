@@ -74,8 +74,6 @@ class ServeHome:
         await self.resident.stop(grace_s)
         if self._dispatcher is not None:
             await self._dispatcher.drained(TELL_S)
-        if self._inside is not None:
-            await self._inside.told(TELL_S)
 
     async def drive(self, requested: RolloutRequested) -> Rollout:
         await self.resident.start(requested, self._inside_this_flow_run())

@@ -1,7 +1,4 @@
-"""Notes of rollouts: what a watch is told, kept until somebody shows it. A watch may not wait; showing takes time.
-
-They are read twice: the events alone for the task runs, whose times are when they are read, and all of it for pages.
-"""
+"""Notes of rollouts: what a watch is told, kept until somebody shows it. A watch may not wait; showing takes time."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,36 +29,26 @@ class Notes:
 
     def __init__(self, rollout: str) -> None:
         self.rollout, self.service = rollout, ""
-        self._pages: asyncio.Queue[Note] = asyncio.Queue(MOST)
-        self._events: asyncio.Queue[RecordedEvent] = asyncio.Queue(MOST)
+        self._waiting: asyncio.Queue[Note] = asyncio.Queue(MOST)
 
     async def next(self) -> Note:
-        return await self._pages.get()
+        return await self._waiting.get()
 
     def done(self) -> None:
-        self._pages.task_done()
-
-    async def next_event(self) -> RecordedEvent:
-        return await self._events.get()
-
-    def event_done(self) -> None:
-        self._events.task_done()
+        self._waiting.task_done()
 
     async def told(self, within_s: float) -> bool:
         """Wait until everything before was shown; False if that took longer."""
         try:
             async with asyncio.timeout(within_s):
-                await asyncio.gather(self._pages.join(), self._events.join())
+                await self._waiting.join()
         except TimeoutError:
             return False
         return True
 
     def take(self, note: Note) -> None:
         with suppress(asyncio.QueueFull):
-            self._pages.put_nowait(note)
-        if isinstance(note, RecordedEvent):
-            with suppress(asyncio.QueueFull):
-                self._events.put_nowait(note)
+            self._waiting.put_nowait(note)
 
 
 Recorded = Callable[[str, Rollout, RecordedEvent], None]

@@ -79,10 +79,10 @@ class ProcFiles:
         return Completed(int(any(p not in self.files for p in paths)), b"".join(self.files.get(p, b"") for p in paths))
 
     def follow(self, argv: Argv) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError
+        raise AssertionError(f"nothing of a unit's processes is followed, but {argv.words} was")
 
     def transport(self) -> httpx.AsyncBaseTransport:
-        raise NotImplementedError
+        raise AssertionError("a unit's processes are not asked for over HTTP")
 
     async def aclose(self) -> None: ...
 

@@ -67,6 +67,14 @@ async def _renew_timer(service: str, host: Host, fence: Fence) -> None:
         await timer.renew(host, service, fence)
 
 
+async def until_restored(rollout: Rollout, hosts: Hosts) -> None:
+    """Wait for every host that restores itself: it would meet whatever is done to it. Each by the name of its own
+    timer, which is another on a GPU host of its own. Raises DeadlineExceeded."""
+    for step in rollout.plan.steps if rollout.plan else ():
+        if isinstance(step, ArmTimer):
+            await timer.restored(hosts[step.host], step.service)
+
+
 def armed_timers(rollout: Rollout) -> tuple[ArmTimer, ...]:
     """The timers that may wait on their hosts (an intent counts), and that nothing has begun to take down."""
     if rollout.started("conclude:promoted"):

@@ -14,7 +14,6 @@ from state.manifest.model import HostSpec
 from state.rollout import fold
 from state.store.port import RecordedEvent
 from tasks.mark import has_reverted, mark
-from tasks.timer import restored
 
 TAIL = 8
 """Events of a lease's stream that are looked at first: mostly they suffice."""
@@ -69,8 +68,6 @@ async def _take(
         await refuse_ahead(hosts, names, requested.rollout, recorded)
     if again and key != "lease:reverted":
         await _refuse_reverted(hosts, requested)
-    elif again:
-        await _until_restored(hosts, requested)
     until = (ports.now() + timedelta(seconds=ports.lease_s)).isoformat()
     still_ours = partial(_refuse_overtaken, ports, requested.rollout, session)
     taken: dict[str, int] = {}
@@ -101,13 +98,6 @@ async def _refuse_reverted(hosts: Hosts, requested: RolloutRequested) -> None:
         for name in names:
             if await has_reverted(hosts[name]):
                 raise HostReverted(name)
-
-
-async def _until_restored(hosts: Hosts, requested: RolloutRequested) -> None:
-    """A host that still restores itself would meet whatever is done to it."""
-    for names in subjects(requested).values():
-        for name in names:
-            await restored(hosts[name], requested.service)
 
 
 async def renew(ports: Ports, requested: RolloutRequested, session: int) -> None:

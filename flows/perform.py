@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from flows import hold, lease, prove
 from flows.history import History
-from flows.keepalive import renew_timers
+from flows.keepalive import renew_timers, until_restored
 from flows.spooled import mark_ahead, old_files_are_kept
 from flows.uncut import uncut
 from flows.work import Work, keep
@@ -41,6 +41,8 @@ async def _lease(work: Work) -> Event:
 async def _taken(work: Work) -> Event:
     """The hosts' timers may have waited for as long as nobody drove this: they begin anew with the lease."""
     key, session = work.action.key, work.rollout.session
+    if key == "lease:reverted":
+        await until_restored(work.rollout, work.hosts)
     taken = await lease.take(work.ports, work.hosts, work.requested, key, work.attempt, session)
     await renew_timers(work.rollout, work.hosts, taken.fencing)
     return taken

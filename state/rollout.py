@@ -63,6 +63,11 @@ UNSEEN = ("host-reverted", "host-ahead")
 whose facts are on another machine."""
 
 
+RESTORINGS = 9
+"""How often the lease is taken anew because a host was changed in such a way, until the rollout ends stranded: what
+goes on for ever is nobody's way back."""
+
+
 def _done(draft: Draft, event: Succeeded) -> None:
     draft.done[event.action] = event
 
@@ -83,7 +88,12 @@ def _failed(draft: Draft, event: ActionFailed) -> None:
     if event.error.code == "host-ahead" and draft.plan:
         begun = {f"do:{index}:{step.kind}": 1 for index, step in enumerate(draft.plan.steps)}
         draft.attempts = {**begun, **draft.attempts}
-    if event.error.code in UNSEEN and (event.action.startswith(("undo:", "lease:")) or ":old" in event.action):
+    again = draft.attempts.get("lease:reverted", 0) < RESTORINGS
+    if (
+        again
+        and event.error.code in UNSEEN
+        and (event.action.startswith(("undo:", "lease:")) or ":old" in event.action)
+    ):
         draft.done.pop("lease:reverted", None)
 
 

@@ -84,6 +84,26 @@ async def test_both_timers_are_renewed_for_as_long_as_the_orchestrator_lives() -
             assert "interlock-revert" not in listed.text
 
 
+@in_virtual_time
+async def test_a_gpu_host_that_still_restores_itself_is_waited_for_by_its_own_timer_s_name() -> None:
+    async with rehearsal() as stage:
+        before = await stage.state()
+        with pytest.raises(Killed):
+            await asyncio.gather(stage.roll_out(), killed_after_the_rebinding(stage))
+        hypervisor = stage.scene.hypervisor
+        hypervisor.faults.hang(lambda _words: True)
+        await asyncio.sleep(120)
+        going_on = asyncio.ensure_future(stage.recover())
+        await asyncio.sleep(60)
+        assert not going_on.done(), "it went on beside the host's own restoring"
+        stop = ("sudo", "-n", "--", "systemctl", "stop", "--", REVERT.replace(".service", ":gpus.service"))
+        await hypervisor.execute(stop, user="interlock")
+        ended = await going_on
+        assert ended.concluded is not None
+        assert ended.concluded.outcome == "rolled-back", ended.concluded.summary
+        assert (await stage.state()).drivers == before.drivers
+
+
 async def killed_after_the_rebinding(stage: Rehearsal) -> None:
     while stage.scene.hypervisor.pci.functions[GUEST].driver != "vfio-pci":  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0.001)

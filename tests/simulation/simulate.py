@@ -148,6 +148,7 @@ def _left_until(moment: float) -> float:
 async def _mended(world: World, cast: Cast) -> list[str]:
     """A person mends what was wrong and goes on with each stranded rollout: then the old state comes back."""
     world.heal()
+    await world.end_restoring()
     if any(fault.kind in ("stuck-processes", "hangs") for fault in world.faults):
         await world.serving.reboot()
     await world.started()

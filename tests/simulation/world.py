@@ -203,6 +203,13 @@ class World:
         await self.serving.execute(("sudo", "-n", "--", "systemctl", "enable", "--", UNIT), user="interlock")
         await self.started()
 
+    async def end_restoring(self) -> None:
+        """A person ends what hangs in a host's own restoring, as the error of waiting for it says."""
+        for machine in self.hosts.values():
+            for name in self.ours(machine):
+                if name.startswith("interlock-revert-"):
+                    await machine.execute(("sudo", "-n", "--", "systemctl", "stop", "--", name), user="interlock")
+
     async def started(self) -> None:
         """A person starts the service, if it does not run, and waits for it."""
         await self.serving.execute(("sudo", "-n", "--", "systemctl", "start", "--", UNIT), user="interlock")

@@ -20,9 +20,9 @@ from core_samples import (
     started,
 )
 
-from state.events import CancelRequested, Event, LeaseTaken, RolloutResumed
+from state.events import ActionStarted, CancelRequested, Event, LeaseTaken, RolloutResumed
 from state.next_action import next_action, with_trouble
-from state.rollout import fold
+from state.rollout import RESTORINGS, fold
 
 BEGIN: list[Event] = [requested()]
 OPENED = [*BEGIN, *done(*OPENING)]
@@ -47,6 +47,16 @@ def leased(key: str, *reverted: str) -> list[Event]:
         action=key, attempt=1, holder="h", until="2030-01-01T00:00:00+00:00", fencing={}, reverted=reverted
     )
     return [*started(key), taken]
+
+
+def reverted_each_time(times: int) -> list[Event]:
+    """An undo step that met the timer's mark, and met it again under each lease that was taken then."""
+    taken = "lease:reverted"
+    again = [
+        [ActionStarted(action=taken, attempt=n), leased(taken, "serving")[-1], *failed(UNDO[5], REVERTED)]
+        for n in range(1, times + 1)
+    ]
+    return [*failed(UNDO[5], REVERTED), *(event for each in again for event in each)]
 
 
 def asked_for(history: Sequence[Event]) -> str | None:
@@ -222,6 +232,16 @@ def case(name: str, history: Sequence[Event], expected: str | None) -> object:
             "an undo step that meets the mark is done again under the new lease",
             [*REFUTED, *done("freeze"), *failed(UNDO[5], REVERTED), *leased("lease:reverted", "serving")],
             UNDO[5],
+        ),
+        case(
+            "but not for ever, where a host is changed under each way back",
+            [*REFUTED, *done("freeze"), *reverted_each_time(RESTORINGS)],
+            "conclude:stranded",
+        ),
+        case(
+            "and once more before that",
+            [*REFUTED, *done("freeze"), *reverted_each_time(RESTORINGS - 1)],
+            "lease:reverted",
         ),
         case(
             "a lease that meets the mark asks again, knowingly",

@@ -154,7 +154,7 @@ MUTATIONS = (
     Mutation(
         "lease without fencing",
         {"tasks.sequence.Fence.line": no_fence},
-        (Fault("paused-at-trip", 40, 900.0),),
+        (Fault("paused-at-trip", 1, 900.0, "do:4:rebind-gpus"),),
         "one-holder",
     ),
     Mutation(
@@ -167,7 +167,7 @@ MUTATIONS = (
     Mutation(
         "retry of what is not retryable",
         {"flows.retrying.retryable": lambda error: error is not None},
-        (Fault("argv-fails", 40, 1),),
+        (Fault("change-fails", 1, 0, "do:4:rebind-gpus"),),
         "failed-for-good",
     ),
     Mutation(
@@ -183,7 +183,7 @@ MUTATIONS = (
     Mutation(
         "a held lease is taken",
         {"state.leases.Lease.refuse_others": lambda *_: None},
-        (Fault("rival-rollout", 20),),
+        (Fault("rival-rollout", 1, 0, "do:4:rebind-gpus"),),
         "one-holder",
     ),
     Mutation(
@@ -192,7 +192,7 @@ MUTATIONS = (
     Mutation(
         "a done step is done again",
         {"state.rollout._changes": forgetful},
-        (Fault("second-takes-over", 24),),
+        (Fault("second-takes-over", 1, 0, "do:6:start-service"),),
         "done-stays-done",
     ),
     Mutation(
@@ -215,24 +215,22 @@ MUTATIONS = (
     ),
     Mutation(
         "the lease is taken while a host restores itself",
-        {"flows.lease._until_restored": nothing},
-        (Fault("killed-before-append", 16), Fault("killed-after-append", 32)),
+        {"flows.perform.until_restored": nothing},
+        (Fault("killed-before-append", 1, 0, "do:3:stop-service"),),
         "mild",
         seed=394,
     ),
     Mutation(
         "what was undone before a restoring counts",
         {"state.rollout._back_anew": lambda _draft, _name, _begins: None},
-        (Fault("cancelled-at-trip", 66, 1), Fault("killed-during-trip", 32, 2.0)),
+        (Fault("refuted"), Fault("killed-during-trip", 1, 2.0, "undo:3:stop-service")),
         "mild",
-        seed=1806,
     ),
     Mutation(
         "units of every way back have one name",
         {"flows.work.Work.fence": lambda work, host: Fence(work.requested.rollout, work.rollout.fencing[host])},
-        (Fault("killed-after-call", 46), Fault("paused-at-trip", 75, 200.0), Fault("paused-at-append", 7, 45.0)),
+        (Fault("refuted"), Fault("killed-after-trip", 1, 0, "undo:5:install-files")),
         "mild",
-        seed=5687,
     ),
     Mutation(
         "the service is stopped without the store",

@@ -231,7 +231,7 @@ def _leftovers(world: "World") -> list[str]:
     """Neither timer, nor restoring script, nor kept file is left on a host; a kept file that could not be removed may
     be, since it does no harm, and one that a person was told of."""
     found = []
-    removable = not any(fault.kind == "argv-fails" for fault in world.faults)
+    removable = not any(fault.kind in ("argv-fails", "change-fails") for fault in world.faults)
     kept_on = [name for name in world.hosts if any(f"stay on {name}, for" in told for told in world.said)]
     for name, machine in world.hosts.items():
         timers = [unit for unit in machine.systemd.timers if unit.startswith("interlock-")]

@@ -19,7 +19,6 @@ from tasks.argv import cat
 from tasks.gpu_preflight import quarantine_refusals
 from tasks.hosts.port import Argv, Completed
 from tasks.observe import observe_beside
-from tasks.preflight import port_of
 from tasks.sequence import READ_TIMEOUT_S
 
 
@@ -51,7 +50,7 @@ async def look(hosts: Hosts, revision: Revision, ports: Ports, purpose: str = "r
         configs |= zip(other, await host.run_all([*map(_config, other)], timeout_s=READ_TIMEOUT_S), strict=True)
     installed = Installed(_version(engine, answers[: len(asked)]), _architectures(configs))
     last = proven(await ports.events.read_last(f"service-{revision.service}", 1))
-    plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, port_of(revision))
+    plan = make_plan(revision, observed, engine, installed, last[-1].revision if last else None, revision.port)
     return (plan.model_copy(update={"steps": (), "changes": ()}) if purpose == "verify" else plan), observed
 
 

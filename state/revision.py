@@ -100,6 +100,11 @@ class Revision(Value):
         return digest_of(self.model_dump(mode="json", include=counted))
 
     @property
+    def port(self) -> int:
+        """Where the engine listens, by its endpoint."""
+        return int(self.endpoint.rpartition(":")[2].strip("/"))
+
+    @property
     def short(self) -> str:
         """The first 12 hex digits of the digest, for people."""
         return self.digest[:12]

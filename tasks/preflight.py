@@ -116,7 +116,7 @@ def _questions(revision: Revision) -> dict[str, Argv]:
         "systemd": Argv(("systemctl", "--version")),
         "disk": argv.free_bytes("/var/lib"),
         "engine": argv.executable(revision.argv[0]),
-        "port": argv.listeners(port_of(revision)),
+        "port": argv.listeners(revision.port),
         "drop-ins": argv.drop_ins(revision.unit),
         "link": argv.is_link(revision.files[0].path),
     }
@@ -169,7 +169,7 @@ async def _ports(host: Host, revision: Revision, observed: Observation, answers:
     named = [
         f"{name or 'a process'} (PID {pid}{_place(read)})" for (name, pid), read in zip(strangers, places, strict=True)
     ]
-    said = f"port {port_of(revision)} on {host.name} is held by {', '.join(named)}, which is not of {revision.unit}"
+    said = f"port {revision.port} on {host.name} is held by {', '.join(named)}, which is not of {revision.unit}"
     return [said + (OUTSIDE if observed.unit.active and not {pid for _, pid in holders} & members else "")]
 
 
@@ -228,7 +228,7 @@ def _checks(revision: Revision, version: str | None, gpus: int, host: str) -> It
     yield f"{host} answers, root is granted, systemd is recent enough"
     engine = f"{revision.engine} {version or 'of unknown version'}"
     yield f"{engine} is installed and accepts all {len(revision.arguments)} arguments"
-    yield f"port {port_of(revision)} is free or ours"
+    yield f"port {revision.port} is free or ours"
     if gpus:
         yield f"{gpus} PCI functions to be rebound are present, in groups of their own, and held by nothing that stays"
 
@@ -241,7 +241,3 @@ def _warnings(observed: Observation, drop_ins: dict[str, Completed]) -> Iterator
         yield (
             f"{observed.unit.name} was changed on disk and systemd has not read it: what runs is not what the file says"
         )
-
-
-def port_of(revision: Revision) -> int:
-    return int(revision.endpoint.rpartition(":")[2].strip("/"))

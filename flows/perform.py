@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
+
 from flows import hold, lease, prove
 from flows.history import History
 from flows.keepalive import renew_timers, until_restored
@@ -32,6 +34,9 @@ from tasks.preflight import preflight
 from tasks.sequence import forget_units
 from tasks.together import together
 from tasks.verification import Items
+
+LOOKS, LOOK_AGAIN_S = 20, 0.5
+"""For a service that is between two starts: systemd pauses for 0.1 s by default (RestartSec=), or some seconds."""
 
 
 async def _lease(work: Work) -> Event:
@@ -66,11 +71,28 @@ async def _preflight(work: Work) -> Event:
 
 
 async def _as_planned(work: Work) -> Observation:
-    """Raises PlanStale where it is not as it was when the plan was made."""
-    observed = await observe(work.host, work.gpu_host, work.revision)
-    if observed.digest != work.plan.observed:
-        raise PlanStale(work.plan.observed, observed.digest)
+    """Raises PlanStale where it is not as it was when the plan was made. A service that fails at each start is looked
+    at until it has come, or gone, as it had then."""
+    planned = work.plan.observed
+
+    def between_starts(seen: Observation) -> bool:
+        return seen.comes_and_goes and not seen.is_as_planned(planned)
+
+    patience = AsyncRetrying(
+        retry=retry_if_result(between_starts),
+        wait=wait_fixed(LOOK_AGAIN_S),
+        stop=stop_after_attempt(LOOKS),
+        retry_error_callback=_last_seen,
+    )
+    observed: Observation = await patience(observe, work.host, work.gpu_host, work.revision)
+    if not observed.is_as_planned(planned):
+        raise PlanStale(planned, observed.digest)
     return observed
+
+
+def _last_seen(state: RetryCallState) -> Observation | None:
+    seen: Observation | None = state.outcome.result() if state.outcome else None
+    return seen
 
 
 async def _loaded_gb(work: Work) -> float | None:

@@ -107,6 +107,18 @@ class Observation(Value):
         return next((f for f in self.files if f.path == path), ObservedFile(path=path, digest=None))
 
     @property
+    def comes_and_goes(self) -> bool:
+        """Whether systemd starts the service again and again, by its own count."""
+        return self.unit.active and self.unit.restarts > 0
+
+    def is_as_planned(self, digest: str) -> bool:
+        """Whether a plan may rest on this that was made on what `digest` names. A service that comes and goes may have
+        been between two starts then."""
+        if self.digest == digest:
+            return True
+        return self.comes_and_goes and self.model_copy(update={"argv": None}).digest == digest
+
+    @property
     def digest(self) -> str:
         """Names what a reviewed plan relies on: contents, resolution, argv, drivers; not PIDs, which change anyway."""
         return digest_of(

@@ -287,3 +287,20 @@ def test_ranks_are_the_processes_that_load_weights() -> None:
 )
 def test_hybrids(architecture: str, expected: bool) -> None:
     assert hybrid(target(architectures=(architecture,))) is expected
+
+
+@pytest.mark.parametrize(
+    ("restarts", "now", "rests"),
+    [
+        pytest.param(0, {}, True, id="as it was"),
+        pytest.param(3, {}, True, id="as it was, though it comes and goes"),
+        pytest.param(0, {"argv": OLD_ARGV}, False, id="another start of a service that stays up"),
+        pytest.param(3, {"argv": OLD_ARGV}, True, id="between two starts before, running now"),
+        pytest.param(3, {"argv": OLD_ARGV, "unit_text": "[Service]"}, False, id="its unit was edited meanwhile"),
+        pytest.param(3, {"argv": OLD_ARGV, "gpus": gpus(None, None)}, False, id="a GPU was moved meanwhile"),
+    ],
+)
+def test_what_a_plan_rests_on_is_seen_again(restarts: int, now: dict[str, Any], rests: bool) -> None:
+    shown = unit(restarts=restarts)
+    planned = observation(unit=shown, argv=None)
+    assert observation(**({"unit": shown, "argv": None} | now)).is_as_planned(planned.digest) is rests

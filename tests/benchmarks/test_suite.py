@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from benchmarks import page, record
 from benchmarks.__main__ import BESIDE, SUITE, main
+from benchmarks.inspect_journal import run
 from benchmarks.options import Missing, count, is_trial, needs
 from benchmarks.peers import PeerMissing, installed
 from benchmarks.ratios import Ratio
@@ -199,3 +201,15 @@ def test_a_peer_that_cannot_be_installed_is_named_and_tried_again(
 )
 def test_a_ratio_is_kept_by_its_median(found: tuple[float, ...], kept: bool) -> None:
     assert Ratio("ours / theirs", found, 3.0).kept is kept
+
+
+def test_a_program_s_peak_is_its_own_not_that_of_who_measures_it() -> None:
+    large = bytearray(os.urandom(1) * 200_000_000)
+    found = run((sys.executable, "-S", "-c", "print('done')"))
+    assert found.output == b"done\n"
+    assert 1 < found.peak_mb < 100 < len(large) / 1e6
+
+
+def test_a_program_that_fails_is_not_measured() -> None:
+    with pytest.raises(SystemExit, match="ended with 3"):
+        run((sys.executable, "-S", "-c", "raise SystemExit(3)"))

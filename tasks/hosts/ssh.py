@@ -73,22 +73,24 @@ class SshHost:
             command = shlex.join((*_CLEAN, *elevate(argvs[0], self._login.become)))
             found: tuple[Completed, ...] = (await self._run(command, argvs[0].stdin, argvs[0].words[0], timeout_s),)
         else:
-            found = await self._batch(argvs, timeout_s)
+            found = await self._batch(argvs, timeout_s, root=one_root(argvs))
         return tuple(
             answered(self._name, self._login.user, argv, self._login.become, completed)
             for argv, completed in zip(argvs, found, strict=True)
         )
 
-    async def _batch(self, argvs: Sequence[Argv], timeout_s: float) -> tuple[Completed, ...]:
+    async def _batch(self, argvs: Sequence[Argv], timeout_s: float, *, root: bool) -> tuple[Completed, ...]:
+        """With `root`, in one shell of root's; its halves too, where it is too long."""
         if any(argv.stdin for argv in argvs):
             raise ValueError("Only a single argv may carry stdin")
-        mark, root = self._mark(), one_root(argvs)
+        mark = self._mark()
         script = render_batch([elevate(replace(a, root=a.root and not root), self._login.become) for a in argvs], mark)
         shell = Argv(("/bin/sh", "-c", script), root=root)
         command = shlex.join((*_CLEAN, *elevate(shell, self._login.become)))
         if len(command.encode()) > LONGEST_COMMAND and len(argvs) > 1:
             half = len(argvs) // 2
-            return (*await self._batch(argvs[:half], timeout_s), *await self._batch(argvs[half:], timeout_s))
+            halves = [await self._batch(part, timeout_s, root=root) for part in (argvs[:half], argvs[half:])]
+            return (*halves[0], *halves[1])
         done = await self._run(command, b"", f"batch of {len(argvs)} argvs", timeout_s)
         answered(self._name, self._login.user, shell, self._login.become, done)
         found = split_frames(done.stdout, done.stderr, mark, len(argvs))

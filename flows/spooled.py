@@ -89,15 +89,19 @@ def unflushed(ports: Ports) -> Spooling | None:
 async def mark_ahead(ports: Ports, rollout: Rollout, hosts: Hosts) -> None:
     """Before a change that the store does not know of, tell the hosts whose history is behind where the facts are.
 
-    Raises what `tasks.ahead.say_ahead` does.
+    The store is asked once more before that: where it had taken the fact, and only its answer was lost, nothing of the
+    spool would ever come into the history, and the mark would be believed for good. Raises what `tasks.ahead.say_ahead`
+    does, and TakenOver.
     """
     spool = unflushed(ports)
     if spool is None or rollout.requested is None:
         return
-    for name, number in rollout.fencing.items():
-        if (spool.name, name) not in spool.told:
-            await say_ahead(hosts[name], Fence(rollout.requested.rollout, number), spool.name)
-            spool.told.add((spool.name, name))
+    untold = [name for name in rollout.fencing if (spool.name, name) not in spool.told]
+    if not untold or await spool.flush(now=True):
+        return
+    for name in untold:
+        await say_ahead(hosts[name], Fence(rollout.requested.rollout, rollout.fencing[name]), spool.name)
+        spool.told.add((spool.name, name))
 
 
 async def refuse_ahead(hosts: Hosts, names: Iterable[str], rollout: str, recorded: Sequence[RecordedEvent]) -> None:

@@ -66,6 +66,12 @@ MENDED = [
     pytest.param(247, ["killed-before-trip@3", "paused-at-append@9(200)"], "promoted", id="nor takes a lease"),
     pytest.param(1277, ["killed-after-trip@76", "argv-fails@78(2)"], "promoted", id="an unreadable mark is nobody's"),
     pytest.param(
+        15577,
+        ["store-lost-after@25", "cut-after-trip@39", "killed-after-trip@52"],
+        "promoted",
+        id="a host is not marked for a fact that the store has taken",
+    ),
+    pytest.param(
         3415, ["hangs@40", "network-away@34(900)"], "stranded", id="who waits for a restoring is not taken over"
     ),
     pytest.param(

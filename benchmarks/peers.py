@@ -14,6 +14,7 @@ PINNED = {
     "eventsourcing": ("eventsourcing==9.5.6", "psycopg[binary,pool]==3.3.9"),
     "temporal": ("temporalio==1.35.0",),
     "pyinfra": ("pyinfra==3.10.0",),
+    "ripgrep": ("ripgrep==14.1.0",),
 }
 INSTALL_TIMEOUT_S = 600.0
 

@@ -87,8 +87,44 @@ class Broken(Exception):
     pass
 
 
-@pytest.mark.parametrize("first", [pytest.param(True, id="of-a-task"), pytest.param(False, id="of-the-block-itself")])
-async def test_the_first_error_of_several_at_once_is_raised_as_it_is_and_ends_the_others(first: bool) -> None:
+NEVER = 1e9
+
+SEVERAL = [
+    # seconds after which each piece breaks, None for one that does not; then the block; whose error is told
+    pytest.param((5.0, 1.0), None, "0", id="the-first-named-though-it-came-last"),
+    pytest.param((1.0, 5.0), None, "0", id="the-first-named-that-came-first"),
+    pytest.param((1.0, 1.0), None, "0", id="both-at-once"),
+    pytest.param((None, 1.0), None, "1", id="an-earlier-one-that-does-not-break"),
+    pytest.param((1.0, NEVER), None, "0", id="a-later-one-is-not-waited-for"),
+    pytest.param((5.0,), 1.0, "0", id="the-block-counts-as-the-last"),
+    pytest.param((None,), 1.0, "block", id="the-block-itself"),
+    pytest.param((1.0,), NEVER, "0", id="the-block-is-not-waited-for"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "block", "told"), SEVERAL)
+@in_virtual_time
+async def test_of_several_errors_that_of_the_first_named_is_told_as_it_is(
+    pieces: Sequence[float | None], block: float | None, told: str
+) -> None:
+    async def piece(name: str, breaks: float | None) -> None:
+        await asyncio.sleep(3.0 if breaks is None else breaks)
+        if breaks is not None:
+            raise Broken(name)
+
+    async def asking() -> None:
+        async with together() as group:
+            for number, breaks in enumerate(pieces):
+                group.create_task(piece(str(number), breaks))
+            await piece("block", block)
+
+    begun = asyncio.get_running_loop().time()
+    with pytest.raises(Broken, match=told):
+        await asking()
+    assert asyncio.get_running_loop().time() - begun < NEVER
+
+
+async def test_what_was_named_after_an_error_is_ended() -> None:
     ended = []
 
     async def waiting() -> None:
@@ -98,16 +134,13 @@ async def test_the_first_error_of_several_at_once_is_raised_as_it_is_and_ends_th
             ended.append("waiting")
 
     async def breaking() -> None:
+        await asyncio.sleep(0)
         raise Broken
 
     async def asking() -> None:
         async with together() as group:
+            group.create_task(breaking())
             group.create_task(waiting())
-            if first:
-                group.create_task(breaking())
-            await asyncio.sleep(0)
-            if not first:
-                await breaking()
 
     with pytest.raises(Broken):
         await asking()

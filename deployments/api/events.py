@@ -85,8 +85,8 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _position(after: int | None, last_event_id: str | None) -> int:
-    return int(last_event_id) if last_event_id else after or 0
+def _position(after: int | None, last_event_id: int | None) -> int:
+    return after or 0 if last_event_id is None else last_event_id
 
 
 def _wants_stream(request: Request) -> bool:

@@ -33,10 +33,11 @@ DigestPath = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="SHA-256
 Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
 After = Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only events after this position.")]
 LastEventId = Annotated[
-    str | None,
+    int | None,
     Header(
         alias="Last-Event-ID",
-        pattern=r"^[0-9]{1,18}$",
+        ge=0,
+        le=BIGGEST,
         description="The position that a stream goes on after; it goes before `after`.",
     ),
 ]

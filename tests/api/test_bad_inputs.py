@@ -183,12 +183,31 @@ async def test_a_bad_path_or_query_is_told_in_a_sentence(shared: Served, name: s
     assert is_one_sentence(document["detail"])
 
 
-@pytest.mark.parametrize("position", ["-1", "1.5", "x", "", "9" * 40])
-async def test_a_bad_position_of_a_stream_is_told(shared: Served, position: str) -> None:
+@pytest.mark.parametrize("position", ["-1", "1.5", "x", "", str(2**63), "9" * 40])
+async def test_a_bad_position_is_told_wherever_it_stands(shared: Served, position: str) -> None:
     async with shared.client() as client:
-        answer = await client.get("/api/v1/events", headers={"Last-Event-ID": position, "Accept": "text/event-stream"})
-    assert answer.status_code == 422
-    assert "Last-Event-ID" in answer.json()["detail"]
+        stream = {"Last-Event-ID": position, "Accept": "text/event-stream"}
+        by_header = await client.get("/api/v1/events", headers=stream)
+        by_query = await client.get("/api/v1/events", params={"after": position})
+    told = {"Last-Event-ID": by_header, "after": by_query}
+    assert {name: answer.status_code for name, answer in told.items()} == {"Last-Event-ID": 422, "after": 422}
+    assert [name in answer.json()["detail"] for name, answer in told.items()] == [True, True]
+
+
+@pytest.mark.parametrize("position", [0, 2**63 - 1])
+async def test_the_first_and_the_last_position_are_taken_wherever_they_stand(shared: Served, position: int) -> None:
+    async with shared.client() as client:
+        by_header = await client.get("/api/v1/events", headers={"Last-Event-ID": str(position)})
+        by_query = await client.get("/api/v1/events", params={"after": position})
+    assert (by_header.status_code, by_query.status_code) == (200, 200)
+    assert by_header.json() == by_query.json()
+    assert position == 0 or by_header.json() == {"events": [], "next": position}
+
+
+async def test_a_position_in_the_header_goes_before_the_one_in_the_query(shared: Served) -> None:
+    async with shared.client() as client:
+        answer = await client.get("/api/v1/events?after=7", headers={"Last-Event-ID": str(2**63 - 1)})
+    assert answer.json()["next"] == 2**63 - 1
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "tab\there"])

@@ -1,8 +1,9 @@
 """What each action does once there is something to do: the work of `tasks`, and the event that it makes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
+from tenacity import stop_after_attempt, wait_fixed
 
 from flows import hold, lease, prove
 from flows.history import History
@@ -29,6 +30,7 @@ from state.steps import (
 )
 from state.traffic import baseline_order
 from tasks import activate, baseline, rebind, service, stage, timer
+from tasks.again import ask_again
 from tasks.observe import observe, observe_unit
 from tasks.preflight import preflight
 from tasks.sequence import forget_units
@@ -78,21 +80,11 @@ async def _as_planned(work: Work) -> Observation:
     def between_starts(seen: Observation) -> bool:
         return seen.comes_and_goes and not seen.is_as_planned(planned)
 
-    patience = AsyncRetrying(
-        retry=retry_if_result(between_starts),
-        wait=wait_fixed(LOOK_AGAIN_S),
-        stop=stop_after_attempt(LOOKS),
-        retry_error_callback=_last_seen,
-    )
-    observed: Observation = await patience(observe, work.host, work.gpu_host, work.revision)
+    look = partial(observe, work.host, work.gpu_host, work.revision)
+    observed = await ask_again(look, between_starts, wait=wait_fixed(LOOK_AGAIN_S), stop=stop_after_attempt(LOOKS))
     if not observed.is_as_planned(planned):
         raise PlanStale(planned, observed.digest)
     return observed
-
-
-def _last_seen(state: RetryCallState) -> Observation | None:
-    seen: Observation | None = state.outcome.result() if state.outcome else None
-    return seen
 
 
 async def _loaded_gb(work: Work) -> float | None:

@@ -1,12 +1,15 @@
 """Attempting an action again while its errors are retryable, without Prefect."""
 
-from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_exponential
+from functools import partial
+
+from tenacity import stop_after_attempt, wait_exponential
 
 from flows.drive import Act, Perform, attempt
 from flows.history import History
 from state.action import Action
 from state.events import ErrorFacts
 from state.next_action import attempt_limit
+from tasks.again import ask_again
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0
 
@@ -20,13 +23,8 @@ def retrying(history: History, perform: Perform) -> Act:
 
     async def act(action: Action) -> ErrorFacts | None:
         left = max(1, attempt_limit(history.rollout) - history.rollout.attempts.get(action.key, 0))
-        patience = AsyncRetrying(
-            retry=retry_if_result(retryable),
-            wait=wait_exponential(FIRST_WAIT_S, max=LONGEST_WAIT_S),
-            stop=stop_after_attempt(left),
-            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
-        )
-        result: ErrorFacts | None = await patience(attempt, history, perform, action)
-        return result
+        wait = wait_exponential(FIRST_WAIT_S, max=LONGEST_WAIT_S)
+        attempted = partial(attempt, history, perform, action)
+        return await ask_again(attempted, retryable, wait=wait, stop=stop_after_attempt(left))
 
     return act

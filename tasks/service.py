@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_fixed
+from tenacity import stop_after_attempt, wait_fixed
 
 from state.engines.engine import HttpQuestion
 from state.errors import DeadlineExceeded, StepFailed
 from state.observation import ObservedUnit
 from state.steps import ServiceStep, StartService, StopService
+from tasks.again import ask_again
 from tasks.argv import cmdline, control_group, journal_end, listeners, process_stat, process_stats, show
 from tasks.boots import boot_question, same_boot
 from tasks.endpoint import Endpoint
@@ -218,14 +220,8 @@ async def _end_own(
 
 async def _settled(host: Host, step: ServiceStep, group: str, own: frozenset[int]) -> dict[int, Leftover]:
     """What is left once the kernel has taken the killed ones away; a process in state D may outlive SIGKILL."""
-    patience = AsyncRetrying(
-        retry=retry_if_result(bool),
-        wait=wait_fixed(0.1),
-        stop=stop_after_attempt(SETTLING_LOOKS),
-        retry_error_callback=_last_result,
-    )
-    left: dict[int, Leftover] = await patience(_leftovers, host, step, group, own)
-    return left
+    look = partial(_leftovers, host, step, group, own)
+    return await ask_again(look, bool, wait=wait_fixed(0.1), stop=stop_after_attempt(SETTLING_LOOKS))
 
 
 def default_group(unit: str) -> str:
@@ -234,8 +230,3 @@ def default_group(unit: str) -> str:
     prefix, at, _ = unit.partition("@")
     shared = "system-" + prefix.replace("-", r"\x2d") + ".slice/" if at else ""
     return f"/system.slice/{shared}{unit}"
-
-
-def _last_result(state: RetryCallState) -> dict[int, Leftover]:
-    left: dict[int, Leftover] = state.outcome.result() if state.outcome else {}
-    return left

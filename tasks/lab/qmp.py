@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import stop_after_delay, wait_fixed
 
 from state.errors import StepFailed
+from tasks.again import ask_again
 
 ANSWER_TIMEOUT_S = 60.0
 
@@ -35,18 +36,11 @@ class Qmp:
 
     async def until(self, command: str, *, leaves: tuple[str, ...], timeout_s: float) -> str:
         """The status that a query tells once it is none of `leaves`, or the last of them when the time is up."""
-        patience = AsyncRetrying(
-            retry=retry_if_result(lambda status: status in leaves),
-            wait=wait_fixed(0.05),
-            stop=stop_after_delay(timeout_s),
-            retry_error_callback=lambda attempt: attempt.outcome.result() if attempt.outcome else "",
-        )
 
         async def status() -> str:
             return str((await self(command)).get("status", leaves[0]))
 
-        told: str = await patience(status)
-        return told
+        return await ask_again(status, leaves.__contains__, wait=wait_fixed(0.05), stop=stop_after_delay(timeout_s))
 
 
 @asynccontextmanager

@@ -143,4 +143,32 @@ LIVES = [
         ),
         id="enabled-and-disabled-while-it-is-loaded",
     ),
+    pytest.param(
+        Scene(
+            (
+                f"systemctl enable --now {UNIT}",
+                "said:a warning",
+                f"{SHOWN}{UNIT}",
+                f"systemctl is-enabled {UNIT}",
+                f"systemctl disable --now {UNIT}",
+                f"{SHOWN}{UNIT}",
+                f"systemctl is-enabled {UNIT}",
+                f"systemctl --quiet enable --now {UNIT}",
+                f"systemctl --quiet disable --now {UNIT}",
+                "systemctl enable --now no.service",
+                "systemctl disable --now no.service",
+            ),
+            {FILE: unit()[FILE] + "[Install]\nWantedBy=multi-user.target\n"},
+            wanted=False,
+        ),
+        id="enabled-and-started-disabled-and-stopped-in-one",
+    ),
+    pytest.param(
+        Scene(
+            (f"systemctl enable --now {UNIT}", f"systemctl is-enabled {UNIT}", f"{SHOWN}{UNIT}"),
+            {FILE: unit("", "ExecStartPre=/bin/false\n")[FILE] + "[Install]\nWantedBy=multi-user.target\n"},
+            wanted=False,
+        ),
+        id="enabled-though-its-start-fails",
+    ),
 ]

@@ -199,8 +199,7 @@ async def _enable(call: Call, given: dict[str, str], names: list[str]) -> Comple
         if not call.files.exists(f"{wants}/{name}"):
             call.files.symlink(service.unit.fragment, f"{wants}/{name}")
             err += f"Created symlink {wants}/{name} → {service.unit.fragment}.\n"
-    call.machine.systemd.daemon_reload()
-    return _told(given, err)
+    return await _linked(call, given, err, "start", names)
 
 
 async def _disable(call: Call, given: dict[str, str], names: list[str]) -> Completed:
@@ -210,12 +209,19 @@ async def _disable(call: Call, given: dict[str, str], names: list[str]) -> Compl
         if call.files.exists(path):
             call.files.remove(path)
             err += f'Removed "{path}".\n'
+        elif call.machine.systemd.service(name) is None:
+            return Completed(1, b"", f"Failed to disable unit: Unit file {name} does not exist.\n".encode())
+    return await _linked(call, given, err, "stop", names)
+
+
+async def _linked(call: Call, given: dict[str, str], said: str, verb: str, names: list[str]) -> Completed:
+    """After a change of links: PID 1 reads them anew, and with `--now` the units are started or stopped as well."""
     call.machine.systemd.daemon_reload()
-    return _told(given, err)
-
-
-def _told(given: dict[str, str], stderr: str) -> Completed:
-    return Completed(0, b"", b"" if {"q", "quiet"} & given.keys() else stderr.encode())
+    told = b"" if {"q", "quiet"} & given.keys() else said.encode()
+    if "now" not in given:
+        return Completed(0, b"", told)
+    done = await _jobs(call, verb, names, wait="no-block" not in given)
+    return Completed(done.status, b"", told + done.stderr)
 
 
 async def _daemon_reload(call: Call, given: dict[str, str], names: list[str]) -> Completed:

@@ -106,7 +106,8 @@ def _service(unit: ServiceUnit) -> Iterator[tuple[str, str]]:
     yield "Restart", unit.restart
     yield "RestartSec", "10"
     yield "KillMode", "control-group"
-    yield "TimeoutStopSec", f"{unit.stop_timeout_s:g}"
+    # `:g` makes 12 days 1.0368e+06, which is no time span to systemd
+    yield "TimeoutStopSec", f"{unit.stop_timeout_s:.15g}"
     yield from _sorted(unit.properties)
 
 

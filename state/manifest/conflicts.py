@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from state.engines.rendering import Rendering, rendering_for
-from state.manifest.quantities import endpoint_port, parse_pci_address, show
+from state.manifest.quantities import endpoint_port, parse_duration, parse_pci_address, show
 from state.redaction import REDACTED, redact
 
 _SECRET_NAME = re.compile(r"(?:.*_)?TOKEN|.*(?:KEY|SECRET|PASSWORD|PASSWD)", re.I)
@@ -30,9 +30,11 @@ def conflicts(raw: Mapping[str, Any]) -> list[Conflict]:
     unit, engine, gpus = (_mapping(raw.get(name)) for name in ("unit", "engine", "gpus"))
     return [
         *_hosts(raw, unit, gpus),
+        *_stop(_mapping(unit.get("stop"))),
         *_environment(_mapping(unit.get("environment"))),
         *_addresses(_mapping(gpus.get("drivers"))),
         *_engine(engine),
+        *_key_file(engine.get("key_file"), _sequence(unit.get("secrets"))),
         *_claims(_sequence(raw.get("claims"))),
     ]
 
@@ -45,6 +47,18 @@ def _hosts(raw: Mapping[str, Any], unit: Mapping[str, Any], gpus: Mapping[str, A
             yield Conflict(
                 (section, "host"), f"{show(name)} is not among the hosts; expected one of {', '.join(map(str, hosts))}"
             )
+
+
+def _stop(stop: Mapping[str, Any]) -> Iterator[Conflict]:
+    """TimeoutStopSec= is drain and timeout together, and 0 is no time at all only to people: to systemd it is for
+    ever (config_parse_sec_fix_0)."""
+    drain, timeout = (_seconds(stop.get(name, default)) for name, default in (("drain", 0), ("timeout", None)))
+    if drain is not None and timeout is not None and drain + timeout < 0.001:
+        yield Conflict(
+            ("unit", "stop", "timeout"),
+            f"{show(stop['timeout'])} without a `drain` would have systemd wait for ever, which takes 0 for no limit;"
+            " expected a duration such as 90s",
+        )
 
 
 def _environment(environment: Mapping[str, Any]) -> Iterator[Conflict]:
@@ -89,6 +103,13 @@ def _claims(claims: Sequence[Any]) -> Iterator[Conflict]:
                 )
 
 
+def _seconds(duration: Any) -> float | None:
+    try:
+        return parse_duration(duration)
+    except PydanticCustomError:
+        return None
+
+
 def _known_address(address: Any) -> str | None:
     try:
         return parse_pci_address(address)
@@ -112,6 +133,15 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[Conflict]:
     rendering = rendering_for(kind) if isinstance(kind, str) else None
     if rendering is not None:
         yield from _arguments(rendering, engine, command)
+
+
+def _key_file(path: Any, secrets: Sequence[Any]) -> Iterator[Conflict]:
+    """A file of variables is no key: `VLLM_API_KEY=...` would be sent as it stands."""
+    if path is not None and path in secrets:
+        yield Conflict(
+            ("engine", "key_file"),
+            f"{show(path)} is under `unit.secrets` as well, which sets variables; expected a file with the key alone",
+        )
 
 
 def _arguments(rendering: Rendering, engine: Mapping[str, Any], command: Sequence[str]) -> Iterator[Conflict]:

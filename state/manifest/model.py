@@ -107,7 +107,7 @@ class GpuSpec(Value):
 class ReadinessSpec(Value):
     """How long a start may take."""
 
-    timeout: Seconds = Field(600.0, description="a duration such as 10m")
+    timeout: Seconds = Field(600.0, ge=1.0, description="a duration of at least 1s, such as 10m")
 
 
 class HoldSpec(Value):

@@ -15,6 +15,7 @@ from state.redaction import redact
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
+_TOO_LONG_S = 1e9
 _PERCENT = re.compile(r"[+-]?\d+(?:\.\d+)?%")
 _PCI = re.compile(r"(?:(?:0000)?([0-9a-f]{4}):)?([0-9a-f]{2}):([01][0-9a-f])\.([0-7])")
 _PATH = re.compile(r"(?:/[A-Za-z0-9._@+:,=-]+)+")
@@ -39,10 +40,13 @@ def check_engine(value: Any) -> str:
 
 def parse_duration(value: Any) -> float:
     """Seconds from `90s`, `10m`, `1h30m`, `250ms`, `2d`; a bare number is seconds, as with systemd."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if 0 <= value < 1e9:
-            return float(value)
-        raise mistake(f"{value} is out of range; expected seconds from 0 up")
+    seconds = value if type(value) in (int, float) else _spelled(value)
+    if 0 <= seconds < _TOO_LONG_S:
+        return float(seconds)
+    raise mistake(f"{show(value)} is out of range; expected seconds from 0 up, below {_TOO_LONG_S:.0f}")
+
+
+def _spelled(value: Any) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
     if match is None:
         raise mistake(f"{show(value)} is no duration; expected one such as 90s, 10m or 1h30m")

@@ -169,6 +169,28 @@ gpus:
         pytest.param(
             {"policy": {"hold": {"dealine": "2h"}}}, "is not known here; did you mean `deadline`?", id="a-hold-misspelt"
         ),
+        *(
+            pytest.param(
+                {"readiness": {"timeout": written}},
+                f"m.yaml:21: readiness.timeout: `{read}` does not fit; expected a duration of at least 1s, such as 10m",
+                id=f"a-start-that-may-take-{written}",
+            )
+            for written, read in ((0, "0.0"), ("0s", "0.0"), ("999ms", "0.999"))
+        ),
+        *(
+            pytest.param(
+                {"unit": {"stop": stop}},
+                "unit.stop.timeout: `0` without a `drain` would have systemd wait for ever, which takes 0 for no limit;"
+                " expected a duration such as 90s",
+                id=f"a-stop-{words}",
+            )
+            for words, stop in {
+                "in-no-time-at-all": {"timeout": 0},
+                "without-drain-and-timeout": {"drain": "0s", "timeout": 0},
+            }.items()
+        ),
+        pytest.param({"readiness": {"timeout": f"{'9' * 400}d"}}, "999...` is out of range; expected", id="not-finite"),
+        pytest.param({"policy": {"soak": "11575d"}}, "seconds from 0 up, below 1000000000", id="a-soak-of-32-years"),
         pytest.param({"unit": {"host": "other"}}, "unit.host: `other` is not among the hosts", id="unit-on-no-host"),
         pytest.param(
             {"gpus": {"host": "x", "drivers": {}}}, "gpus.host: `x` is not among the hosts", id="gpus-on-no-host"
@@ -448,7 +470,22 @@ def test_durations_are_seconds(text: object, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "m", "30m1h", "1h 30m", "-1s", -1, True, None, "10 s", "1e3s"])
+@pytest.mark.parametrize(
+    "sections",
+    [
+        pytest.param({"unit": {"stop": {"drain": "60s", "timeout": 0}}}, id="a-drain-is-time-enough-for-a-stop"),
+        pytest.param({"unit": {"stop": {"drain": 0}}}, id="so-is-the-usual-timeout"),
+        pytest.param({"unit": {"stop": {"timeout": "1ms"}}}, id="and-a-millisecond"),
+        pytest.param({"readiness": {"timeout": "1s"}}, id="a-second-to-be-ready"),
+        pytest.param({"policy": {"soak": 0}}, id="no-soak"),
+        pytest.param({"traffic": {"budget": "1ms"}}, id="hardly-any-traffic"),
+    ],
+)
+def test_a_short_time_is_taken_where_it_can_be_kept(sections: dict[str, Any]) -> None:
+    assert load_manifest(changed(**sections), "m.yaml").interlock == 1
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "30m1h", "1h 30m", "-1s", -1, True, None, "10 s", "1e3s", 10**400])
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(PydanticCustomError, match=r"expected"):
         parse_duration(text)

@@ -88,6 +88,20 @@ def test_argv_and_environment_come_back_word_for_word(words: list[str], variable
     assert environment(text) == variables
 
 
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [
+        pytest.param(90.0, "90", id="whole-seconds"),
+        pytest.param(0.001, "0.001", id="a-millisecond"),
+        pytest.param(86_400.25, "86400.25", id="a-day-and-a-part-of-a-second"),
+        pytest.param(1_036_800.0, "1036800", id="twelve-days-without-an-exponent"),
+    ],
+)
+def test_a_time_is_written_as_systemd_reads_it(seconds: float, written: str) -> None:
+    """systemd.time(7): a number, and no exponent; what is no time span is ignored, and the default of 90 s stands."""
+    assert directives(render_unit(unit(stop_timeout_s=seconds)), "Service")["TimeoutStopSec"] == [written]
+
+
 def test_the_unit_says_how_it_is_started_stopped_and_restarted() -> None:
     service = directives(render_unit(unit(group="g", environment_files=("/etc/a.env",))), "Service")
     assert service["Type"] == ["exec"]

@@ -199,14 +199,35 @@ class Database:
     def single_writing(self) -> AbstractAsyncContextManager[Any]:
         """Who runs one statement that is its own transaction, a `SqliteThread` or an `asyncpg.Connection`; raises as
         `reading`."""
-        return self._line() if self._single is None else ThreadWriting(self._single, self._turns, self._writer.url)
+        if self._single is not None:
+            return ThreadWriting(self._single, self._turns, self._writer.url)
+        return LineWriting(self._lines, self._turns, self._writer.url)
 
-    @asynccontextmanager
-    async def _line(self) -> AsyncIterator[Any]:
-        async with self._turns.together():
-            with translated(self._writer.url):
-                async with self._lines.line() as line:
-                    yield line
+
+class LineWriting:
+    """`Database.single_writing` on PostgreSQL. A class, as `ThreadWriting`."""
+
+    __slots__ = ("_line", "_lines", "_turns", "_url")
+
+    def __init__(self, lines: PostgresLines, turns: Turns, url: URL) -> None:
+        self._lines, self._turns, self._url = lines, turns, url
+
+    async def __aenter__(self) -> Any:
+        await self._turns.begin_single()
+        try:
+            self._line = await self._lines.take()
+        except BaseException as error:
+            self._turns.end_single()
+            with translated(self._url):
+                raise error
+        return self._line
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._lines.give_back(self._line, error)
+        self._turns.end_single()
+        if error is not None:
+            with translated(self._url):
+                raise error
 
 
 class ThreadWriting:

@@ -5,8 +5,7 @@ take twice as long as the statement itself. Everything else goes through SQLAlch
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -26,26 +25,34 @@ class PostgresLines:
         self._idle: list[tuple[Any, float]] = []
         self._free = asyncio.Semaphore(MOST)
 
-    @asynccontextmanager
-    async def line(self) -> AsyncIterator[Any]:
-        """An `asyncpg.Connection` outside of a transaction; raises asyncpg's errors, OSError and TimeoutError.
+    def line(self) -> "Line":
+        """`take` and `give_back` around a block."""
+        return Line(self)
 
-        One whose statement was not answered to its end is not used again: whatever it says next is not an answer to
-        who has it next.
-        """
+    async def take(self) -> Any:
+        """An `asyncpg.Connection` outside of a transaction, for `give_back`; raises asyncpg's errors, OSError and
+        TimeoutError."""
         import asyncpg  # type: ignore[import-untyped]  # it ships no types; imported here, for SQLite starts without it
 
-        async with self._free:
-            connection = await self._alive() or await asyncpg.connect(**self._options)
-            try:
-                yield connection
-            except asyncpg.PostgresError:
-                self._rest(connection)
-                raise
-            except BaseException:
+        await self._free.acquire()
+        try:
+            return self._fresh() or await self._alive() or await asyncpg.connect(**self._options)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def give_back(self, connection: Any, error: BaseException | None) -> None:
+        """With what its statement raised. One whose statement was not answered to its end is not used again: whatever
+        it says next is not an answer to who has it next."""
+        import asyncpg
+
+        try:
+            if error is not None and not isinstance(error, asyncpg.PostgresError):
                 connection.terminate()
-                raise
-            self._rest(connection)
+            elif not connection.is_closed():
+                self._idle.append((connection, monotonic()))
+        finally:
+            self._free.release()
 
     async def fetch(self, statement: str, *values: Any) -> Sequence[Sequence[Any]]:
         """The rows of a statement that only reads; asked again over a new line, where the server ended the one before,
@@ -73,9 +80,12 @@ class PostgresLines:
         for connection, _ in idle:
             await connection.close(timeout=CLOSING_S)
 
-    def _rest(self, connection: Any) -> None:
-        if not connection.is_closed():
-            self._idle.append((connection, monotonic()))
+    def _fresh(self) -> Any | None:
+        """One that answered a moment ago."""
+        if self._idle and monotonic() - self._idle[-1][1] <= self._trusted_s:
+            connection, _ = self._idle.pop()
+            return None if connection.is_closed() else connection
+        return None
 
     async def _alive(self) -> Any | None:
         while self._idle:
@@ -83,6 +93,22 @@ class PostgresLines:
             if not connection.is_closed() and (monotonic() - since <= self._trusted_s or await _answers(connection)):
                 return connection
         return None
+
+
+class Line:
+    """One line, for a block."""
+
+    __slots__ = ("_connection", "_lines")
+
+    def __init__(self, lines: PostgresLines) -> None:
+        self._lines = lines
+
+    async def __aenter__(self) -> Any:
+        self._connection = await self._lines.take()
+        return self._connection
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._lines.give_back(self._connection, error)
 
 
 async def _answers(connection: Any) -> bool:

@@ -31,17 +31,9 @@ class Turns:
             finally:
                 self._no_transaction.set()
 
-    @asynccontextmanager
-    async def together(self) -> AsyncIterator[None]:
-        """The turn of single statements: no transaction writes."""
-        await self.begin_single()
-        try:
-            yield
-        finally:
-            self.end_single()
-
     async def begin_single(self) -> None:
-        """`together`, for who calls `end_single` whatever happens."""
+        """The turn of a single statement, with others: no transaction writes until `end_single`, which follows
+        whatever happens."""
         while not self._no_transaction.is_set():
             await self._no_transaction.wait()
         self._singles += 1

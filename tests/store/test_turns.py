@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,8 +12,17 @@ from state.store.patient import Patience
 from state.store.turns import Turns
 
 
+@asynccontextmanager
+async def _single(turns: Turns) -> AsyncIterator[None]:
+    await turns.begin_single()
+    try:
+        yield
+    finally:
+        turns.end_single()
+
+
 async def _written(told: list[str], name: str, turns: Turns, kind: str, leave: asyncio.Event) -> None:
-    async with turns.alone() if kind == "transaction" else turns.together():
+    async with turns.alone() if kind == "transaction" else _single(turns):
         told.append(f"{name} in")
         await leave.wait()
         told.append(f"{name} out")

@@ -84,6 +84,7 @@ def target_of(revision: Revision, installed: Installed) -> Target:
         unit=revision.unit,
         unit_host=revision.unit_host,
         endpoint=revision.endpoint,
+        key_file=revision.key_file,
         argv=revision.argv,
         arguments=revision.arguments,
         environment=revision.environment,
@@ -101,14 +102,16 @@ def previous_target(
     """What runs now: the last proven revision if its argv is running, else what the running argv says by itself.
 
     It may be another engine than the one that is wanted. None where nothing runs. GPUs are expected on the drivers on
-    which they were found.
+    which they were found. Its API key is the one that it was proven with, else the wanted revision's: a service that
+    asks for none takes any.
     """
     if observed.argv is None:
         return None
     drivers = {gpu.address: gpu.driver for gpu in observed.gpus if gpu.driver}
     if last_proven is not None and started_by(observed.argv, last_proven.argv):
         known = installed if last_proven.engine == revision.engine else replace(installed, version=None)
-        return target_of(last_proven, known).model_copy(update={"drivers": drivers})
+        key_file = last_proven.key_file or revision.key_file
+        return target_of(last_proven, known).model_copy(update={"drivers": drivers, "key_file": key_file})
     kind = engine_started_by(observed.argv)
     rendering = rendering_for(kind) if kind else None
     if rendering is None:
@@ -120,6 +123,7 @@ def previous_target(
         unit=revision.unit,
         unit_host=revision.unit_host,
         endpoint=f"http://127.0.0.1:{port}",
+        key_file=revision.key_file,
         argv=_as_recorded(observed.argv),
         arguments={name: REDACTED if is_secret_name(name) else value for name, value in arguments.items()},
         engine_version=installed.version if rendering.kind == revision.engine else None,

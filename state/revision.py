@@ -64,8 +64,8 @@ class Revision(Value):
     """What a service shall be. `arguments` are under the engine's canonical names, with the values as asked.
 
     `drivers` maps PCI addresses to drivers on `gpu_host`; `persist` says whether a boot of it shall find them so.
-    `secrets` are paths of files on the unit's host. `files` are
-    in the order in which they are written; the first is the unit.
+    `secrets` are paths of files on the unit's host, `key_file` that of one with the API key that `endpoint` asks for.
+    `files` are in the order in which they are written; the first is the unit.
     """
 
     service: str
@@ -80,6 +80,7 @@ class Revision(Value):
     engine_version: str | None = None
     offers: tuple[str, ...] = ()
     endpoint: str
+    key_file: str | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
     drivers: dict[str, str] = Field(default_factory=dict)
     gpu_host: str | None = None
@@ -94,8 +95,8 @@ class Revision(Value):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of what reaches the hosts: service, unit, files, argv, environment, secrets'
         paths, drivers and whether a boot finds them, and the names of the hosts. How it is proven and what follows
-        (endpoint, expected version, claims, traffic, policy, drain, readiness) does not count, since changing these
-        changes no host."""
+        (endpoint, key file, expected version, claims, traffic, policy, drain, readiness) does not count, since
+        changing these changes no host."""
         counted = _COUNTED if self.persist == "none" else _COUNTED | {"persist"}  # older revisions keep their names
         return digest_of(self.model_dump(mode="json", include=counted))
 
@@ -135,6 +136,7 @@ def render(manifest: Manifest) -> Revision:
         engine_version=engine.version,
         offers=engine.offers,
         endpoint=engine.endpoint,
+        key_file=engine.key_file,
         arguments=rendering.canonical_arguments(engine.arguments),
         drivers={a: d for d, addresses in gpus.drivers.items() for a in addresses} if gpus else {},
         gpu_host=gpus.host if gpus else None,

@@ -11,13 +11,15 @@ class Target(Value):
 
     `architectures` are those of the model's config.json. `arguments` are the engine's own names with the values that
     were asked for; `drivers` maps PCI addresses to drivers. `managed` is False for a configuration that was found
-    running rather than rendered from a manifest; `offers` is what the service answers beside text (`state.contracts`).
+    running rather than rendered from a manifest; `offers` is what the service answers beside text (`state.contracts`);
+    `key_file` a file on `unit_host` that holds the API key for `endpoint`.
     """
 
     engine: str
     unit: str
     unit_host: str
     endpoint: str
+    key_file: str | None = None
     argv: tuple[str, ...]
     arguments: dict[str, Any] = {}
     environment: dict[str, str] = {}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state.engines.engine import Engine
+from state.errors import PreflightRefused
 from state.observation import ObservedUnit
 from state.target import Target
 from state.traffic import GENERATIONS, LOAD, Order
@@ -36,7 +37,8 @@ class Baseline:
 
 async def take(host: Host, engine: Engine, target: Target | None, unit: ObservedUnit) -> Baseline:
     """Read the running start, and ask it for one generation meanwhile. A service that is down, or does not generate, is
-    no error: it is recorded as such."""
+    no error: it is recorded as such. Raises PreflightRefused for one that asks for another key than the one at
+    hand."""
     if target is None or not unit.active:
         return Baseline(
             False, f"{unit.name} is {unit.active_state}: there is no good state to go back to", "", 0, (), {}
@@ -64,9 +66,11 @@ async def take(host: Host, engine: Engine, target: Target | None, unit: Observed
 async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bool, list[dict[str, Any]]]:
     """The answer to one generation, and whether it is a good one; then those to the checkable questions, so that it can
     be told afterwards which are others now."""
-    async with Endpoint(host, target.endpoint) as endpoint:
+    async with Endpoint.of(host, target) as endpoint:
         question = engine.generation("The quick brown fox", 8, exact=False)
         answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
+        if lacking := endpoint.lacking_key(answer.status):
+            raise PreflightRefused([f"{lacking.sentence}: no way back could be proven"], hint=lacking.hint)
         if not answer.ok or engine.reply(answer.body) is None:
             return answer, False, []
         (asked,) = [q for name, q in engine.probes().items() if name == "models"]
@@ -78,7 +82,7 @@ async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bo
 async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:
     """Passes under load, and generations, that the new side is held against; only what its claims compare. What could
     not be measured is recorded as it was: the claims stay open for want of samples."""
-    async with Endpoint(host, target.endpoint, clock) as endpoint:
+    async with Endpoint.of(host, target, clock) as endpoint:
         (asked,) = [q for name, q in engine.probes().items() if name == "models"]
         models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
         model = model_of(target, models.body if models.ok else b"")

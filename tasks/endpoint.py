@@ -4,13 +4,19 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpx
 
 from state.engines.engine import HttpQuestion
+from state.target import Target
+from tasks.api_key import ApiKey, read_key
 from tasks.hosts.port import Host
 
 Clock = Callable[[], float]
+
+UNAUTHORIZED = (401, 403)
+"""401 is what SGLang, vLLM and llama-server answer without their key; 403 what a gateway in front of them may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,53 +44,106 @@ class Heard:
     error: str = ""
 
 
+class Lacking(NamedTuple):
+    """That a service asks for another key than was sent: a sentence, and what to do."""
+
+    sentence: str
+    hint: str
+
+
 class Endpoint:
     """The service's HTTP endpoint through its host.
 
-    Questions never raise for what the far side does: an answer that did not come is an observation too.
+    Questions never raise for what the far side does: an answer that did not come is an observation too. Where there is
+    a `key_file` on the host, its key is read once, with the first question, sent with each, and hidden in each answer.
+    A question raises StepFailed for a file that holds none. A redirection is an answer, and is never followed.
     """
 
-    def __init__(self, host: Host, url: str, clock: Clock = time.monotonic) -> None:
-        self._client = httpx.AsyncClient(transport=host.transport(), base_url=url, trust_env=False)
-        self._clock = clock
+    def __init__(self, host: Host, url: str, clock: Clock = time.monotonic, *, key_file: str | None = None) -> None:
+        self._client = httpx.AsyncClient(
+            transport=host.transport(), base_url=url, trust_env=False, follow_redirects=False
+        )
+        self._host, self._clock, self._key_file = host, clock, key_file
+        self._key: ApiKey | None = None
+        self._reading = asyncio.Lock()
         self.url = url
 
+    @classmethod
+    def of(cls, host: Host, target: Target, clock: Clock = time.monotonic) -> "Endpoint":
+        """The endpoint of a service on its host, with its key if it has one."""
+        return cls(host, target.endpoint, clock, key_file=target.key_file)
+
+    def lacking_key(self, status: int) -> Lacking | None:
+        """What to say where that status of an answer means that no key, or not the right one, was sent."""
+        host, path = self._host.name, self._key_file
+        if status not in UNAUTHORIZED:
+            return None
+        if path is None:
+            return Lacking(
+                f"{self.url} on {host} asks for an API key (HTTP {status}), and `engine.key_file` names none",
+                f"put the key, and nothing else, into a root-only file on {host}, and name it as `engine.key_file`",
+            )
+        return Lacking(
+            f"{self.url} on {host} does not take the API key in {path} (HTTP {status})",
+            f"put the key with which the service was started into {path}; `engine.key_file` names that file",
+        )
+
     async def ask(self, question: HttpQuestion, *, timeout_s: float) -> Answer:
+        key = await self._read_key()
         begun = self._clock()
         try:
             async with asyncio.timeout(timeout_s):  # httpx bounds each read alone: a stream could dribble for ever
                 response = await self._client.request(
-                    question.method, question.path, json=_body(question), timeout=timeout_s
+                    question.method, question.path, json=_body(question), timeout=timeout_s, headers=_header(key)
                 )
-            return Answer(response.status_code, response.content, self._clock() - begun)
+            body = key.hide(response.content) if key else response.content
+            return Answer(response.status_code, body, self._clock() - begun)
         except (httpx.TimeoutException, TimeoutError):
             return Answer(0, b"", self._clock() - begun, f"no answer within {timeout_s:g} s")
         except httpx.TransportError as error:
-            return Answer(0, b"", self._clock() - begun, str(error) or type(error).__name__)
+            return Answer(0, b"", self._clock() - begun, _told(error, key))
 
     async def listen(self, question: HttpQuestion, *, timeout_s: float) -> Heard:
         """The answer line by line as it comes; what came before a break is kept."""
+        key = await self._read_key()
         begun = self._clock()
         status, lines, error = 0, list[tuple[float, str]](), ""
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._client.stream(
-                    question.method, question.path, json=_body(question), timeout=timeout_s
+                    question.method, question.path, json=_body(question), timeout=timeout_s, headers=_header(key)
                 ) as response:
                     status = response.status_code
                     async for line in response.aiter_lines():
-                        lines.append((self._clock() - begun, line))
+                        lines.append((self._clock() - begun, key.hide_in(line) if key else line))
         except (httpx.TimeoutException, TimeoutError):
             error = f"no whole answer within {timeout_s:.4g} s"
         except httpx.TransportError as broken:
-            error = str(broken) or type(broken).__name__
+            error = _told(broken, key)
         return Heard(status if lines or not error else 0, tuple(lines), self._clock() - begun, error)
+
+    async def _read_key(self) -> ApiKey | None:
+        if self._key_file is None:
+            return None
+        async with self._reading:
+            if self._key is None:
+                self._key = await read_key(self._host, self._key_file)
+        return self._key
 
     async def __aenter__(self) -> "Endpoint":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
+
+
+def _header(key: ApiKey | None) -> Mapping[str, str]:
+    return key.header if key else {}
+
+
+def _told(error: httpx.TransportError, key: ApiKey | None) -> str:
+    told = str(error) or type(error).__name__
+    return key.hide_in(told) if key else told
 
 
 def _body(question: HttpQuestion) -> Mapping[str, object] | None:

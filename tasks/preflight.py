@@ -11,6 +11,7 @@ from state.observation import Observation
 from state.plan import Plan
 from state.revision import Revision
 from tasks import argv
+from tasks.api_key import key_refusals
 from tasks.checkpoint import read_loading
 from tasks.driver_preflight import driver_refusals
 from tasks.endpoint import Endpoint
@@ -59,6 +60,7 @@ async def preflight(
         driver = group.create_task(driver_refusals(host))
         reading = group.create_task(read_loading(host, loading))
         ports = group.create_task(port_doubts(host, revision))
+        keys = group.create_task(key_refusals(host, revision, plan))
         answers = await _answers(host, revision)
         observed = await observing
         async with together() as further:
@@ -80,6 +82,7 @@ async def preflight(
         *_unit(revision, observed, answers),
         *(sentence for path, read in drop_ins.items() for sentence in _against(revision, path, read)),
         *variables.result(),
+        *keys.result(),
         *version_refusals(revision, version),
         *driver.result(),
         *checkpoint.refusals(loading, known, gpus, host.name),

@@ -39,8 +39,8 @@ async def await_readiness(
     generation_timeout_s: float = GENERATION_TIMEOUT_S,
 ) -> Boarding:
     """Returns once a generation came back. Raises EngineFailed with cause and remedy as soon as the engine's own lines,
-    its exit or a restart show that it will not come up, StepFailed when it answers HTTP but does not generate, and
-    DeadlineExceeded after `timeout_s` seconds with the last stage that was proved."""
+    its exit or a restart show that it will not come up, StepFailed when it answers HTTP but does not generate, or asks
+    for another key than the one at hand, and DeadlineExceeded after `timeout_s` seconds with the last stage proved."""
     boarding = Boarding(clock())
     try:
         async with asyncio.timeout(timeout_s):
@@ -111,8 +111,9 @@ async def soak(host: Host, engine: Engine, target: Target, started: Started, *, 
         pass
     if lost := await _lost(host, target, started):
         raise lost
-    async with Endpoint(host, target.endpoint) as endpoint:
+    async with Endpoint.of(host, target) as endpoint:
         answer = await endpoint.ask(engine.generation(PROMPT, 8, exact=False), timeout_s=GENERATION_TIMEOUT_S)
+    _refuse_locked_out("soak", endpoint, answer)
     if not _generates(engine, answer):
         why = answer.error or f"HTTP {answer.status}"
         raise StepFailed("soak", f"{target.endpoint} does not generate any more after {soak_s:g} s: {why}")
@@ -133,7 +134,7 @@ async def _generate(
 ) -> None:
     """Try a short generation until one comes back; a server that is ready but does not generate in time has failed."""
     question = engine.generation(PROMPT, 8, exact=False)
-    async with Endpoint(host, target.endpoint, clock) as endpoint:
+    async with Endpoint.of(host, target, clock) as endpoint:
         while True:
             knew = boarding.said_ready.is_set()
             asked = asyncio.create_task(endpoint.ask(question, timeout_s=3600.0))
@@ -143,6 +144,7 @@ async def _generate(
                 asked.cancel()
             if answer is None:
                 raise _hung("await-readiness", target, generation_timeout_s)
+            _refuse_locked_out("await-readiness", endpoint, answer)
             if not _generates(engine, answer):
                 await asyncio.sleep(boarding.pause_s(clock()))
             elif started.cursor or knew or not await _says(boarding):
@@ -187,9 +189,11 @@ async def _again(
         return
     question = engine.generation(PROMPT, 8, exact=False)
     try:
-        async with asyncio.timeout(timeout_s), Endpoint(host, target.endpoint) as endpoint:
+        async with asyncio.timeout(timeout_s), Endpoint.of(host, target) as endpoint:
             while True:
-                if _generates(engine, await endpoint.ask(question, timeout_s=3600)) and not boarding.failed.is_set():
+                answer = await endpoint.ask(question, timeout_s=3600)
+                _refuse_locked_out("verify", endpoint, answer)
+                if _generates(engine, answer) and not boarding.failed.is_set():
                     return
                 await asyncio.sleep(SHORTEST_POLL_S)
     except TimeoutError:
@@ -198,6 +202,12 @@ async def _again(
 
 def _generates(engine: Engine, answer: Answer) -> bool:
     return answer.ok and engine.reply(answer.body) is not None
+
+
+def _refuse_locked_out(action: str, endpoint: Endpoint, answer: Answer) -> None:
+    """Whoever asks for another key than the one at hand will do so for ever: nothing is waited for."""
+    if lacking := endpoint.lacking_key(answer.status):
+        raise StepFailed(action, lacking.sentence, hint=lacking.hint)
 
 
 def _hung(action: str, target: Target, seconds: float) -> StepFailed:

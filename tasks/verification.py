@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from state.engines.engine import Engine, engine_for
+from state.errors import StepFailed
 from state.target import Target, started_by
 from state.traffic import GENERATIONS, LOAD, QUIZ, Order
 from tasks import argv
@@ -57,8 +58,9 @@ class Started:
 
 
 async def ask(host: Host, engine: Engine, target: Target, order: Order, clock: Clock = time.monotonic) -> Items:
-    """What the service says of itself before the traffic of the order, and what it answers to that."""
-    async with Endpoint(host, target.endpoint, clock) as endpoint:
+    """What the service says of itself before the traffic of the order, and what it answers to that. Raises StepFailed
+    where it asks for a key that is not the one at hand: nothing that follows could be proven."""
+    async with Endpoint.of(host, target, clock) as endpoint:
         said = await _probed(endpoint, engine)
         model = model_of(target, said.get("models", (b"", ""))[0])
         before = {"metrics-before": said["metrics"]} if "metrics" in said else {}
@@ -75,7 +77,7 @@ async def read(host: Host, gpu_host: Host | None, engine: Engine, target: Target
 
 
 async def _said(host: Host, engine: Engine, target: Target) -> Items:
-    async with Endpoint(host, target.endpoint) as endpoint:
+    async with Endpoint.of(host, target) as endpoint:
         return await _probed(endpoint, engine)
 
 
@@ -198,6 +200,8 @@ async def _traffic(endpoint: Endpoint, engine: Engine, model: str, target: Targe
     """Answers first; a server that is silent is asked no more."""
     least_s = engine.record_interval_s(target)
     found = {"answers": await checkable_answers(endpoint, engine, model)}
+    if lacking := next(filter(None, (endpoint.lacking_key(one["status"]) for one in found["answers"])), None):
+        raise StepFailed("verify", lacking.sentence, hint=lacking.hint)
     further: tuple[tuple[str, Callable[[], Awaitable[list[dict[str, Any]]]]], ...] = (
         ("contracts", lambda: contracts(endpoint, engine, model, target.offers)),
         (GENERATIONS, lambda: generations(endpoint, engine, order, least_s)),

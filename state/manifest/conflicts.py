@@ -34,6 +34,7 @@ def conflicts(raw: Mapping[str, Any]) -> list[Conflict]:
         *_environment(_mapping(unit.get("environment"))),
         *_addresses(_mapping(gpus.get("drivers"))),
         *_engine(engine),
+        *_key_file(engine.get("key_file"), _sequence(unit.get("secrets"))),
         *_claims(_sequence(raw.get("claims"))),
     ]
 
@@ -132,6 +133,15 @@ def _engine(engine: Mapping[str, Any]) -> Iterator[Conflict]:
     rendering = rendering_for(kind) if isinstance(kind, str) else None
     if rendering is not None:
         yield from _arguments(rendering, engine, command)
+
+
+def _key_file(path: Any, secrets: Sequence[Any]) -> Iterator[Conflict]:
+    """A file of variables is no key: `VLLM_API_KEY=...` would be sent as it stands."""
+    if path is not None and path in secrets:
+        yield Conflict(
+            ("engine", "key_file"),
+            f"{show(path)} is under `unit.secrets` as well, which sets variables; expected a file with the key alone",
+        )
 
 
 def _arguments(rendering: Rendering, engine: Mapping[str, Any], command: Sequence[str]) -> Iterator[Conflict]:

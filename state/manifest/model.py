@@ -89,6 +89,7 @@ class EngineSpec(Value):
     version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\w+)+$")] | None = Field(
         None, description='a version in quotes, such as "0.5.23"'
     )
+    key_file: AbsolutePath | None = Field(None, description="an absolute path of a file on the unit's host")
     offers: tuple[Literal["json-schema", "tool-calls"], ...] = Field(
         (), description="a list of what else the service offers: json-schema, tool-calls"
     )

@@ -9,6 +9,7 @@ from tests.flows.rehearsal import Rehearsal, rehearsal
 from tests.practice.virtual_time import in_virtual_time
 
 SECRETS = ("sk-secret-123", "adm-777", "hf_secret_5")
+KEY_FILE = "/etc/interlock/qwen.key"
 IGNORED = {"fault": "flag-ignored", "when": {"speculative_algorithm": "NEXTN"}}
 
 
@@ -18,10 +19,12 @@ async def test_a_key_in_the_old_units_command_line_is_neither_stored_nor_lost() 
         await run_with_secrets(stage)
         before = await stage.state()
         assert SECRETS[0] in before.argv
-        ended = await stage.roll_out()
+        stage.scene.serving.files.put(KEY_FILE, SECRETS[0], mode=0o600)
+        ended = await stage.roll_out(engine={"key_file": KEY_FILE})
         assert ended.concluded is not None
         assert ended.concluded.outcome == "rolled-back", ended.concluded.summary
         assert await stage.state() == before
+        assert {v.outcome for v in ended.judged["old:1"].verdicts} == {"held"}
         for stream in await stage.store.streams():
             text = "\n".join([line async for line in export_lines(stage.store, stream, stage.evidence)])
             assert [secret for secret in SECRETS if secret in text] == [], stream

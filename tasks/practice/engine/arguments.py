@@ -27,6 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser(version: Version) -> argparse.ArgumentParser:
     parser = _Parser(prog=version.prog)
+    parser.add_argument("--config", help="a file of arguments, merged before they are parsed")
     for flag in flags_of(version):
         options = (*flag.options, *extra_options(flag, version))
         if flag.kind is bool:
@@ -40,8 +41,11 @@ def build_parser(version: Version) -> argparse.ArgumentParser:
 
 
 def parse_arguments(argv: Sequence[str], version: Version) -> dict[str, object]:
-    """The arguments as asked for, defaults filled in, in the engine's order; `argv` is without program and module.
+    """The arguments as asked for, defaults filled in, in the engine's order; `argv` is without program, module and
+    `--config`.
 
     Raises ParserExit for --help and for every mistake that argparse finds.
     """
-    return dict(vars(build_parser(version).parse_args(list(argv))))
+    asked = dict(vars(build_parser(version).parse_args(list(argv))))
+    del asked["config"]
+    return asked

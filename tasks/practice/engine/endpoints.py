@@ -29,6 +29,8 @@ async def handle(engine: Engine, request: Request) -> Response:
 
 async def _answer(engine: Engine, request: Request) -> Response:
     allowed, served = _SERVERS[engine.launch.engine]
+    if not allowed(engine, request) and engine.launch.engine == "llamacpp":
+        return llamacpp_endpoints.unauthorized()
     if not allowed(engine, request):
         return json_response({"error": "Unauthorized"}, 401)
     routes = served.get(request.path)

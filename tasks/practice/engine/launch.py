@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .arguments import ParserExit, parse_arguments
+from .config_file import merged
 from .faults import Faults, ignore_flags, parse_faults
 from .flags import flags_of
 from .models import Files, Model, ModelMissing, read_model
@@ -103,7 +104,7 @@ def prepare(
     version = installation.version
     preface = _legacy_warning(installation) if legacy_entry and version.warns_of_legacy_entry else ""
     try:
-        asked = parse_arguments(argv, version)
+        asked = parse_arguments(merged(argv, files), version)
     except ParserExit as error:
         texts = {"stdout": error.text, "stderr": preface} if error.status == 0 else {"stderr": preface + error.text}
         raise Refusal(error.status, **texts) from error

@@ -17,11 +17,16 @@ _OPEN = ("/health", "/v1/health", "/models", "/v1/models")
 
 
 def allowed(engine: Engine, request: Request) -> bool:
-    """A key is asked for everywhere but for health and models."""
-    key = engine.launch.asked.get("api_key") or engine.launch.environment.get("LLAMA_API_KEY")
-    if not key or request.path in _OPEN:
+    """One of its keys is asked for everywhere but for health and models."""
+    keys = engine.launch.resolved.arguments["api_keys"]
+    if not isinstance(keys, tuple) or not keys or request.path in _OPEN:
         return True
-    return hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {key}".encode())
+    sent = request.headers.get("authorization", "").encode()
+    return any(hmac.compare_digest(sent, f"Bearer {key}".encode()) for key in keys)
+
+
+def unauthorized() -> Response:
+    return _error(401, "Invalid API Key", "authentication_error")
 
 
 def _error(status: int, message: str, kind: str) -> Response:

@@ -56,12 +56,25 @@ def _resolve(
     if fault := installation.faults.matching(asked, {}).get("flag-ignored"):
         heeded = _ignored(asked, fault)
     resolved = _resolved(heeded, model, installation.version)
+    resolved.arguments["api_keys"] = _keys(asked, environment, files)
     path = resolved.text("speculative_draft_model_path")
     draft = (read_gguf(path, files) if path else model) if resolved.speculation else None
     faults = installation.faults.matching(asked, resolved.arguments)
     return Launch(
         installation, heeded, resolved, model, draft, faults, environment, tuple(argv), False, engine="llamacpp"
     )
+
+
+def _keys(asked: Mapping[str, object], environment: Mapping[str, str], files: Files) -> tuple[str, ...]:
+    """Those of `--api-key`, else of its variable, split at commas, and the lines of `--api-key-file`."""
+    given = str(asked["api_key"] or environment.get("LLAMA_API_KEY") or "").split(",")
+    path = asked["api_key_file"]
+    try:
+        lines = files.read(str(path)).decode().splitlines() if path else []
+    except OSError as error:
+        why = f"error: failed to open file '{path}'\n"
+        raise Refusal(1, stderr=f'error while handling argument "--api-key-file": {why}') from error
+    return tuple(key for key in (*given, *lines) if key)
 
 
 def _ignored(asked: Mapping[str, object], fault: Fault) -> dict[str, object]:

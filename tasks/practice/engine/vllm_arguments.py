@@ -92,6 +92,7 @@ def build_parser(version: Version, *, serves: bool) -> argparse.ArgumentParser:
     parser = _Parser(prog=prog, usage=f"{prog} [model_tag] [options]" if serves else None, allow_abbrev=True)
     if serves:
         parser.add_argument("model_tag", nargs="?", help="The model tag to serve.")
+    parser.add_argument("--config", help="a file of arguments, merged before they are parsed")
     for flag in FLAGS:
         if not flag.known_to(version):
             continue
@@ -107,7 +108,7 @@ def build_parser(version: Version, *, serves: bool) -> argparse.ArgumentParser:
 
 
 def parse_arguments(argv: Sequence[str], version: Version, *, serves: bool) -> dict[str, object]:
-    """The arguments as asked for, defaults filled in; `argv` is without program and `serve`.
+    """The arguments as asked for, defaults filled in; `argv` is without program, `serve` and `--config`.
 
     Raises ParserExit for help and for every mistake that the engine's parser finds.
     """
@@ -120,6 +121,7 @@ def parse_arguments(argv: Sequence[str], version: Version, *, serves: bool) -> d
     elif "--help" in words and version >= (0, 11, 0):
         raise ParserExit(0, _GROUPS)
     asked = dict(vars(parser.parse_args(_gathered([_dashed(word) for word in words]))))
+    del asked["config"]
     model = asked.pop("model_tag", None)
     return {**asked, "model": model} if model else asked
 

@@ -14,8 +14,8 @@ Endpoint = Callable[[Engine, Request], Awaitable[Response]]
 
 
 def allowed(engine: Engine, request: Request) -> bool:
-    """A key is asked for below `/v1` alone."""
-    key = engine.launch.asked.get("api_key")
+    """A key is asked for below `/v1` alone; the flag's wins over the variable's."""
+    key = engine.launch.asked.get("api_key") or engine.launch.environment.get("VLLM_API_KEY")
     if not key or not request.path.startswith("/v1"):
         return True
     return hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {key}".encode())

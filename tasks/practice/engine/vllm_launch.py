@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .arguments import ParserExit
+from .config_file import merged
 from .faults import ignore_flags
 from .launch import Installation, Launch, Refusal
 from .models import Files, Model, ModelMissing, read_model
@@ -20,7 +21,7 @@ def prepare(
 ) -> Launch:
     """Parse, resolve, read the models from `files`. Raises Refusal as the engine would end."""
     try:
-        asked = parse_arguments(argv, installation.version, serves=serves)
+        asked = parse_arguments(merged(argv, files), installation.version, serves=serves)
     except ParserExit as error:
         raise Refusal(error.status, **{"stderr" if error.status else "stdout": error.text}) from error
     try:

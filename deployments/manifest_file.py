@@ -6,6 +6,7 @@ from typing import NamedTuple
 from state.errors import UsageInvalid
 from state.manifest.load import load_manifest
 from state.manifest.model import Manifest
+from tasks.zones import zone_mistake
 
 LONGEST_MANIFEST = 1 << 20
 """Bytes that are read of a manifest; the loader's own limit is below that and says so."""
@@ -34,4 +35,4 @@ def read_source(path: Path) -> Source:
         ) from error
     except OSError as error:
         raise UsageInvalid(f"Cannot read {path}: {error.strerror}", hint="name a manifest file") from error
-    return Source(text, load_manifest(text, str(path)))
+    return Source(text, load_manifest(text, str(path), zone_mistake))

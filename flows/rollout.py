@@ -25,6 +25,7 @@ from state.errors import InterlockError
 from state.events import Purpose, RolloutRequested
 from state.manifest.load import load_manifest
 from state.rollout import Rollout
+from tasks.zones import zone_mistake
 
 
 @flow(name="rollout", flow_run_name="rollout {reason}", persist_result=False, result_storage=RESULTS, log_prints=False)
@@ -91,7 +92,7 @@ async def shown(history: History, requested: RolloutRequested) -> None:
 
 async def _from_manifest(text: str, purpose: Purpose, reason: str) -> State[str]:
     async def request(ports: Ports) -> RolloutRequested:
-        return requests.from_manifest(ports, load_manifest(text, "manifest"), purpose, reason)
+        return requests.from_manifest(ports, load_manifest(text, "manifest", zone_mistake), purpose, reason)
 
     return await _driven(request)
 

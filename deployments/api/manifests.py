@@ -9,6 +9,7 @@ from deployments.api.wanted import ManifestWanted
 from state.errors import ManifestInvalid, UsageInvalid
 from state.manifest.load import load_manifest
 from state.manifest.model import Manifest
+from tasks.zones import zone_mistake
 
 TEXT = "manifest"
 """What a manifest that came as text is called in sentences about it."""
@@ -19,7 +20,8 @@ async def manifest_of(wanted: ManifestWanted, catalogue: Catalogue) -> Manifest:
     if wanted.service is not None and wanted.revision is not None:
         return await catalogue.manifest(wanted.service, wanted.revision)
     text, name = _text(wanted)
-    return await asyncio.to_thread(load_manifest, text, name)  # a large one takes long enough to hold others up
+    # a large one takes long enough to hold others up
+    return await asyncio.to_thread(load_manifest, text, name, zone_mistake)
 
 
 def _text(wanted: ManifestWanted) -> tuple[str, str]:

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from deployments.api.ports import REVISION_NAME, CataloguedService
 from deployments.manifest_file import read_manifest
 from state.errors import InterlockError, ManifestInvalid, NotFound, UsageInvalid
 from state.manifest.model import Manifest
 from state.manifest.yaml_text import read_yaml
+from tasks.zones import is_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,7 @@ def _wrong(switch: Switch, index: int, filed: dict[tuple[str, str], Filed]) -> l
     if wanted is None or wanted.path.parent != switch.path.parent:
         beside = switch.path.with_name(f"{switch.revision}.yaml")
         sentences.append(f"{where}.revision: there is no manifest of {switch.service} at {beside}")
-    try:
-        ZoneInfo(switch.timezone)
-    except (OSError, ValueError, KeyError):
+    if not is_zone(switch.timezone):  # where there is no database at all, which the manifest's reader lets pass
         sentences.append(f"{where}.timezone: `{switch.timezone}` is not in this machine's time zone database")
     return [ManifestInvalid(str(switch.path), sentences)] if sentences else []
 

@@ -9,18 +9,20 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from state.errors import ManifestInvalid
-from state.manifest.conflicts import conflicts
+from state.manifest.conflicts import Conflict, conflicts
 from state.manifest.location import claim_names, locate
 from state.manifest.model import Manifest, path_text
 from state.manifest.quantities import show
 from state.manifest.yaml_text import Document, Path, UnreadableError, read_yaml
+from state.manifest.zones import ZoneJudge, zone_conflicts
 
 Mistake = tuple[int, Path, str]
 """Line, field, and the sentence: what is wrong; what was expected."""
 
 
-def load_manifest(text: str, path: str) -> Manifest:
-    """The manifest that `text` holds; `path` only names it in sentences. Raises ManifestInvalid with all mistakes."""
+def load_manifest(text: str, path: str, zones: ZoneJudge | None = None) -> Manifest:
+    """The manifest that `text` holds; `path` only names it in sentences. `zones` judges the time zones of a schedule;
+    without it each is taken. Raises ManifestInvalid with all mistakes."""
     try:
         document = read_yaml(text)
     except UnreadableError as error:
@@ -28,6 +30,8 @@ def load_manifest(text: str, path: str) -> Manifest:
     if not isinstance(document.value, dict):
         raise ManifestInvalid(path, [f"{path}:1: the file holds {show(document.value)}; expected a mapping of fields"])
     manifest, mistakes = _validated(document)
+    if zones is not None:
+        mistakes += _told(document, zone_conflicts(document.value, zones))
     if manifest is None or mistakes:
         raise ManifestInvalid(path, [_sentence(path, mistake) for mistake in _in_order(mistakes)])
     return manifest
@@ -53,9 +57,13 @@ def _validated(document: Document) -> tuple[Manifest | None, list[Mistake]]:
         manifest = Manifest.model_validate(document.value)
     except ValidationError as error:
         mistakes += _field_mistakes(document, error.errors(include_url=False))
-    for conflict in conflicts(document.value):
-        mistakes.append((document.line(conflict.path), conflict.path, conflict.sentence))
+    mistakes += _told(document, conflicts(document.value))
     return manifest, mistakes
+
+
+def _told(document: Document, found: Iterable[Conflict]) -> Iterator[Mistake]:
+    for conflict in found:
+        yield document.line(conflict.path), conflict.path, conflict.sentence
 
 
 def _field_mistakes(document: Document, errors: Sequence[ErrorDetails]) -> Iterator[Mistake]:

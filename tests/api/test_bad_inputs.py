@@ -96,6 +96,12 @@ BODIES: dict[str, tuple[str, Any, int, str]] = {
     "a-duplicate-field": (R, {"manifest": MANIFEST + "service: other\n"}, 422, "In the manifest"),
     "a-bad-endpoint": (R, manifest(**{"http://127.0.0.1:30000": "ftp://x"}), 422, "`engine.endpoint`"),
     "a-host-that-is-not-there": (R, manifest(**{"{host: serving": "{host: other"}), 422, "`unit.host`"),
+    "a-zone-that-is-none": (
+        R,
+        {"manifest": MANIFEST + 'schedule: [{cron: "0 7 * * *", revision: day, timezone: Europe/Berln}]\n'},
+        422,
+        "`schedule[0].timezone`",
+    ),
     "deep-json": (R, {"manifest": json.loads('{"a":' * 60 + "1" + "}" * 60)}, 422, "In the manifest"),
     # other routes
     "plan-of-nothing": ("/api/v1/plan", {}, 422, "either `manifest`"),

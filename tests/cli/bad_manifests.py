@@ -66,6 +66,7 @@ EDITS: tuple[tuple[str, Any, str, str], ...] = (
     ("unit.stop.drain", "soon", "unit.stop.drain", "one such as 90s, 10m or 1h30m"),
     ("unit.stop.drain", -1, "unit.stop.drain", "seconds from 0 up"),
     ("unit.stop.timeout", "1 fortnight", "unit.stop.timeout", "one such as 90s, 10m or 1h30m"),
+    ("unit.stop", {"timeout": "0s"}, "unit.stop.timeout", "a duration such as 90s"),
     ("unit.stop.leftovers", "ignore", "unit.stop.leftovers", "`refuse` or `kill`"),
     ("unit.description", "a\nb", "unit.description", "text on one line that ends with neither a space"),
     ("unit.colour", "red", "unit.colour", "one of host, name, user, group, environment,"),
@@ -113,6 +114,7 @@ EDITS: tuple[tuple[str, Any, str, str], ...] = (
     ("gpus.persist", "always", "gpus.persist", "`none` or `boot`"),
     ("readiness.timeout", "10 minutes", "readiness.timeout", "one such as 90s, 10m or 1h30m"),
     ("readiness.timeout", True, "readiness.timeout", "one such as 90s, 10m or 1h30m"),
+    ("readiness.timeout", 0, "readiness.timeout", "a duration of at least 1s, such as 10m"),
     ("readiness.retries", 3, "readiness.retries", "one of timeout"),
     ("claims", [{"claim": "speed"}], "claims[0]", "one of accept-length, throughput,"),
     ("claims", [{"at_least": 2}], "claims[0]", "`claim` with one of accept-length, throughput,"),
@@ -169,6 +171,12 @@ EDITS: tuple[tuple[str, Any, str, str], ...] = (
     ("policy.hold.default", "ask", "policy.hold.default", "`rollback` or `accept`"),
     ("schedule", [{"cron": "every day", "revision": "day"}], "schedule[0].cron", 'five fields such as "0 7 * * 1-5"'),
     ("schedule", [{"cron": "0 7 * * 1-5"}], "schedule[0].revision", "the name of a manifest beside this one, without"),
+    (
+        "schedule",
+        [{"cron": "0 7 * * 1-5", "revision": "day", "timezone": "Mars/Olympus"}],
+        "schedule[0].timezone",
+        "one such as Europe/Berlin",
+    ),
     (
         "schedule",
         [{"cron": "0 7 * * 1-5", "revision": "../day"}],

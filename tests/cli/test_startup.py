@@ -72,7 +72,7 @@ sys.argv = ["interlock", "--help"]
 with redirect_stdout(io.StringIO()), suppress(SystemExit):
     main()
 """
-    known = ("rich", "pydantic", "asyncssh", "yaml", "flows", "tasks")
+    known = ("rich", "pydantic", "asyncssh", "yaml", "zoneinfo", "flows", "tasks")
     assert loaded(script, *SHOWN, *STORED, *DONE, *READ, *OTHERS, *known) == set()
 
 

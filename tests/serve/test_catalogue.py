@@ -1,7 +1,10 @@
 """Manifests on file: which revision a file is, and that a mistake takes only its own file away."""
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,8 +83,6 @@ def test_a_name_that_nobody_could_ask_for_is_no_revision(tmp_path: Path, name: s
                      id="a file of another service"),
         pytest.param('{cron: "0 7 * * *", revision: far}', "revision: there is no manifest of a at",
                      id="a file of another folder"),
-        pytest.param('{cron: "0 7 * * *", revision: night, timezone: Mars/Olympus}', "timezone: `Mars/Olympus`",
-                     id="no such zone"),
     ],
 )  # fmt: skip
 def test_a_schedule_names_a_revision_beside_it(tmp_path: Path, schedule: str, told: str | None) -> None:
@@ -93,6 +94,37 @@ def test_a_schedule_names_a_revision_beside_it(tmp_path: Path, schedule: str, to
     assert "a/day" in contents.targets
     assert len(contents.switches) == (told is None)
     assert [told in str(m) and f"{day}:12: schedule[0]." in str(m) for m in contents.mistakes] == [True] * bool(told)
+
+
+def test_a_time_zone_that_there_is_not_is_a_mistake_of_its_file(tmp_path: Path) -> None:
+    zone = "timezone: Mars/Olympus"
+    day = put(tmp_path, "a/day.yaml", more=f'schedule:\n  - {{cron: "0 7 * * *", revision: night, {zone}}}\n')
+    put(tmp_path, "a/night.yaml")
+    contents = read_folder(tmp_path)
+    assert (contents.targets, contents.switches) == (("a/night",), ())
+    told = f"{day}:12: schedule[0].timezone: `Mars/Olympus` is not in this machine's time zone database"
+    assert [told in str(mistake) for mistake in contents.mistakes] == [True]
+
+
+WITHOUT = """
+import json, pathlib, sys, zoneinfo
+zoneinfo.reset_tzpath(to=[])
+sys.modules["tzdata"] = None
+from deployments.serve.catalogue import read_folder
+contents = read_folder(pathlib.Path(sys.argv[1]))
+print(json.dumps([contents.targets, len(contents.switches), [str(mistake) for mistake in contents.mistakes]]))
+"""
+
+
+def test_without_a_time_zone_database_a_manifest_is_read_and_its_switch_is_not_made(tmp_path: Path) -> None:
+    """Nobody can say there whether the zone is one: a rollout is not kept from it, a switch needs its time."""
+    zone = "timezone: Europe/Berlin"
+    day = put(tmp_path, "a/day.yaml", more=f'schedule:\n  - {{cron: "0 7 * * *", revision: day, {zone}}}\n')
+    words = (sys.executable, "-c", WITHOUT, str(tmp_path))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    targets, switches, (mistake,) = json.loads(done.stdout)
+    assert (targets, switches) == (["a/day"], 0)
+    assert f"{day}:12: schedule[0].timezone: `Europe/Berlin` is not in this machine's time zone database" in mistake
 
 
 def test_the_same_switch_in_two_manifests_is_one(tmp_path: Path) -> None:

@@ -106,20 +106,27 @@ def test_a_cancellation_over_http_turns_back(practice: Stage) -> None:
 
 
 def test_a_manifest_with_a_mistake_is_told_with_its_line_and_takes_no_other_away(practice: Stage) -> None:
-    broken = file(practice, "broken", schedule=[{"cron": "0 7 * * *", "revision": "gone", "timezone": "Mars/Olympus"}])
+    broken = file(practice, "broken", schedule=[{"cron": "0 7 * * *", "revision": "gone"}])
+    away = file(practice, "away", schedule=[{"cron": "0 7 * * *", "revision": "day", "timezone": "Europe/Berln"}])
     unreadable = practice.directory / "manifests" / "unreadable.yaml"
     unreadable.write_text("interlock: 1\nservice: [\n", encoding="utf-8")
     try:
         with served(practice) as server:
-            told = server.until_it_says("is not in this machine's time zone database")["message"]
+            told = server.until_it_says("there is no manifest of")["message"]
             line = 1 + broken.read_text(encoding="utf-8").splitlines().index("schedule:")
             assert f"{broken}:{line + 1}: schedule[0].revision: there is no manifest of {SERVICE}" in told
+            told = server.until_it_says("did you mean `Europe/Berlin`?")["message"]
+            line = 1 + [one.strip() for one in away.read_text(encoding="utf-8").splitlines()].index(
+                "timezone: Europe/Berln"
+            )
+            assert f"{away}:{line}: schedule[0].timezone: `Europe/Berln` is not in this machine's time zone" in told
             server.until_it_says(f"{unreadable}:")
             assert server.started("day")
             server.signal(signal.SIGTERM)
             assert server.end() == 0
     finally:
         broken.unlink()
+        away.unlink()
         unreadable.unlink()
 
 

@@ -14,6 +14,7 @@ from state.events import HoldOpened, RolloutConcluded
 from state.judging import refuting
 from state.narrative import Line, Mark
 from state.plan import Plan
+from state.traffic_time import remarks
 
 MARKS: dict[Mark, tuple[str, str]] = {"done": ("✓", "green"), "failed": ("✗", "red"), "note": ("·", "cyan")}
 OUTCOMES = {"held": ("✓ held", "green"), "refuted": ("✗ refuted", "bold red"), "inconclusive": ("? open", "yellow")}
@@ -40,6 +41,8 @@ def show_plan(console: Console, plan: Plan, digest: str) -> None:
     )  # fmt: skip
     console.print(f"  if a claim is refuted: {previous}", highlight=False)
     console.print(f"  claims: {len(plan.claims)} ({_by_plane(plan.claims)})", highlight=False)
+    for remark in remarks(plan):
+        console.print(Padding(Text(f"note: {remark}", style="yellow"), (0, 0, 0, 2)))
     for one in plan.undecidable:
         instead = f" ({one.instead})" if one.instead else ""
         console.print(Padding(Text(f"not decidable here: {one.claim}: {one.why}{instead}", style="dim"), (0, 0, 0, 2)))

@@ -31,6 +31,7 @@ from state.manifest.model import Manifest
 from state.narrative import narrate
 from state.next_action import next_action
 from state.rollout import Rollout
+from state.traffic_time import remarks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,8 @@ async def plan(console: "Console", manifest: Manifest, *, as_json: bool, claims:
             made, _observed = await look(hosts, requested.revision, ports)
             kept_out = await kept_out_of(hosts, requested.revision, made)
     if as_json:
-        print_json({"digest": made.digest, "plan": made.as_json(), "refusals": kept_out})
+        told = {"refusals": kept_out, "remarks": remarks(made)}
+        print_json({"digest": made.digest, "plan": made.as_json(), **told})
         return Refused.exit_code if kept_out else 0
     from deployments.page import show_claims, show_plan
 

@@ -75,7 +75,7 @@ class Started(BaseModel):
 
 class Planned(BaseModel):
     """What would be done, nothing having been touched. `refusals` are devices in quarantine that it would move;
-    `unchanged` says why there is nothing to do."""
+    `unchanged` says why there is nothing to do; `remarks` are doubts that keep nothing from being done."""
 
     model_config = example(
         digest=DIGEST,
@@ -85,6 +85,7 @@ class Planned(BaseModel):
         changes=["/etc/systemd/system/sglang-qwen.service is replaced"],
         claims=[{"name": "accept-length", "plane": "speculation", "statement": "accept length at least 2"}],
         refusals=[],
+        remarks=[],
         dark_s=None,
     )
     digest: str
@@ -94,6 +95,7 @@ class Planned(BaseModel):
     changes: list[str]
     claims: list[dict[str, Any]]
     refusals: list[str]
+    remarks: list[str]
     dark_s: float | None
 
 

@@ -25,6 +25,7 @@ from flows.ports import opened
 from state.errors import DeadlineExceeded, VersionConflict
 from state.events import Purpose, RolloutRequested, decode
 from state.manifest.model import Manifest
+from state.traffic_time import remarks
 
 router = guarded("", "changes")
 
@@ -129,6 +130,7 @@ async def _planned(api: Api, manifest: Manifest) -> Planned:
         changes=list(made.changes),
         claims=[claim.as_json() for claim in made.claims],
         refusals=kept_out,
+        remarks=remarks(made),
         dark_s=made.dark_s,
     )
 

@@ -127,13 +127,15 @@ async def _told(reader: httpx.AsyncClient, whole: Mapping[str, Any]) -> None:
 
 
 async def test_a_dry_run_and_a_plan_say_what_would_be_done_and_touch_nothing(server: Served) -> None:
-    text = server.scene.manifest()
+    claims = [{"claim": "throughput", "at_least": "+12%", "concurrency": [64], "within": "1s"}]
+    text = server.scene.manifest(claims=[{"claim": "accept-length", "at_least": 2.0, "within": "1s"}, *claims])
     async with server.client("roller") as client:
         planned = await client.post("/api/v1/plan", json={"manifest": text})
         dry = await client.post(R, json={"manifest": text, "dry_run": True})
     assert (planned.status_code, dry.status_code) == (200, 200)
     assert planned.json() == dry.json()
     assert planned.json()["changes"]
+    assert ["at concurrency 64 take" in remark for remark in planned.json()["remarks"]] == [True]
     assert "accept-length" in {claim["name"] for claim in planned.json()["claims"]}
     assert await server.events() == 0
 

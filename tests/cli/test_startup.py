@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.cli.practice import stage
+from tests.cli.practice import Stage, stage
 
 
 def ran(script: str) -> Any:
@@ -76,6 +77,19 @@ with redirect_stdout(io.StringIO()), suppress(SystemExit):
     assert loaded(script, *SHOWN, *STORED, *DONE, *READ, *OTHERS, *known) == set()
 
 
+def watched(practice: Stage, script: str, words: Sequence[str]) -> tuple[Any, Any]:
+    """The JSON that the command prints in a new interpreter, and what `script` tells of it on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **practice.settings},
+        check=True,
+    )
+    return json.loads(done.stdout), json.loads(done.stderr)
+
+
 NOTHING_TO_DO = """
 import atexit, json, sys
 from deployments.cli import main
@@ -89,17 +103,9 @@ def test_nothing_to_do_loads_neither_what_carries_it_out_nor_what_shows_it(tmp_p
     with stage(tmp_path) as practice:
         words = ("apply", practice.manifest(), "--bare", "--json")
         assert practice.interlock(*words).json["outcome"] == "promoted"
-        done = subprocess.run(
-            [sys.executable, "-c", NOTHING_TO_DO, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, **practice.settings},
-            check=True,
-        )
-    assert json.loads(done.stdout)["outcome"] == "unchanged"
-    modules = set(json.loads(done.stderr))
-    assert modules & {*SHOWN, *DONE, *READ, *OTHERS, "alembic", "asyncpg"} == set()
+        ended, modules = watched(practice, NOTHING_TO_DO, words)
+    assert ended["outcome"] == "unchanged"
+    assert set(modules) & {*SHOWN, *DONE, *READ, *OTHERS, "alembic", "asyncpg"} == set()
 
 
 LOADING = """
@@ -116,16 +122,8 @@ def test_nothing_is_loaded_while_the_service_is_away(tmp_path: Path) -> None:
     """What a change needs is there before the service is stopped: loading takes a tenth of a second."""
     with stage(tmp_path) as practice:
         words = ("apply", practice.manifest(), "--bare", "--json")
-        done = subprocess.run(
-            [sys.executable, "-c", LOADING, *words],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, **practice.settings},
-            check=True,
-        )
-        name = json.loads(done.stdout)["rollout"]
-        events = practice.interlock("show", name, "--json").json["events"]
+        ended, loads = watched(practice, LOADING, words)
+        events = practice.interlock("show", ended["rollout"], "--json").json["events"]
     at = {event["type"]: datetime.fromisoformat(event["recorded_at"]).timestamp() for event in reversed(events)}
     away = (at["baseline-recorded"], at["readiness-reached"])
-    assert [module for when, module in json.loads(done.stderr) if away[0] < when < away[1]] == []
+    assert [module for when, module in loads if away[0] < when < away[1]] == []

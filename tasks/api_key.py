@@ -18,6 +18,10 @@ from tasks.sequence import READ_TIMEOUT_S
 SHORTEST = 6
 """Characters of a key that is hidden wherever it stands; a shorter one is no secret, and may stand anywhere."""
 
+_POOR = (("[0-9]+", "(?<![0-9.])", "(?![0-9.])"), ("[a-z_]+", "", r"(?!\"\s*:)"))
+"""Keys that stand in answers anyway, and what may not stand before and behind them: a longer number keeps its digits, a
+field of JSON its name (`choices`). An answer that could not be read any more would look like none."""
+
 
 @dataclass(frozen=True)
 class ApiKey:
@@ -33,7 +37,10 @@ class ApiKey:
     def _anywhere(self) -> re.Pattern[bytes]:
         in_json = json.dumps(self.text)[1:-1]
         forms = {self.text, in_json, in_json.replace("/", r"\/"), quote(self.text, safe="")}
-        return re.compile(b"|".join(re.escape(form.encode()) for form in sorted(forms, key=len, reverse=True)))
+        any_form = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+        poor = [edges for like, *edges in _POOR if re.fullmatch(like, self.text)]
+        before, behind = poor[0] if poor else ("", "")
+        return re.compile(f"{before}(?:{any_form}){behind}".encode())
 
     def hide(self, told: bytes) -> bytes:
         """What the far side told, without the key: SGLang's `/server_info` has it, and an error may quote a header."""

@@ -55,8 +55,9 @@ class Endpoint:
     """The service's HTTP endpoint through its host.
 
     Questions never raise for what the far side does: an answer that did not come is an observation too. Where there is
-    a `key_file` on the host, its key is read once, with the first question, sent with each, and hidden in each answer.
-    A question raises StepFailed for a file that holds none. A redirection is an answer, and is never followed.
+    a `key_file` on the host, its key is read once, on entering, so that no question's time is spent on it; it is sent
+    with each question, and hidden in each answer. Entering raises StepFailed for a file that holds none, and what the
+    Host port raises. A redirection is an answer, and is never followed.
     """
 
     def __init__(self, host: Host, url: str, clock: Clock = time.monotonic, *, key_file: str | None = None) -> None:
@@ -65,7 +66,6 @@ class Endpoint:
         )
         self._host, self._clock, self._key_file = host, clock, key_file
         self._key: ApiKey | None = None
-        self._reading = asyncio.Lock()
         self.url = url
 
     @classmethod
@@ -89,8 +89,7 @@ class Endpoint:
         )
 
     async def ask(self, question: HttpQuestion, *, timeout_s: float) -> Answer:
-        key = await self._read_key()
-        begun = self._clock()
+        key, begun = self._key, self._clock()
         try:
             async with asyncio.timeout(timeout_s):  # httpx bounds each read alone: a stream could dribble for ever
                 response = await self._client.request(
@@ -105,8 +104,7 @@ class Endpoint:
 
     async def listen(self, question: HttpQuestion, *, timeout_s: float) -> Heard:
         """The answer line by line as it comes; what came before a break is kept."""
-        key = await self._read_key()
-        begun = self._clock()
+        key, begun = self._key, self._clock()
         status, lines, error = 0, list[tuple[float, str]](), ""
         try:
             async with asyncio.timeout(timeout_s):
@@ -122,15 +120,9 @@ class Endpoint:
             error = _told(broken, key)
         return Heard(status if lines or not error else 0, tuple(lines), self._clock() - begun, error)
 
-    async def _read_key(self) -> ApiKey | None:
-        if self._key_file is None:
-            return None
-        async with self._reading:
-            if self._key is None:
-                self._key = await read_key(self._host, self._key_file)
-        return self._key
-
     async def __aenter__(self) -> "Endpoint":
+        if self._key_file is not None:
+            self._key = await read_key(self._host, self._key_file)
         return self
 
     async def __aexit__(self, *_: object) -> None:

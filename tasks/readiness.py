@@ -189,7 +189,7 @@ async def _again(
         return
     question = engine.generation(PROMPT, 8, exact=False)
     try:
-        async with asyncio.timeout(timeout_s), Endpoint.of(host, target) as endpoint:
+        async with Endpoint.of(host, target) as endpoint, asyncio.timeout(timeout_s):
             while True:
                 answer = await endpoint.ask(question, timeout_s=3600)
                 _refuse_locked_out("verify", endpoint, answer)

@@ -87,21 +87,22 @@ class Scene:
             {p: f for p, f in engine_files(engine=self.engine, faults=faults).items() if p.endswith("faults.json")},
         )
 
-    async def until_it_answers(self, timeout_s: float = 30.0) -> None:
-        """Wait until the service answers requests. Raises TimeoutError."""
+    async def until_it_answers(self, timeout_s: float = 30.0, key: str = "") -> None:
+        """Wait until the service answers requests, with its key if it asks for one. Raises TimeoutError."""
         patience = AsyncRetrying(
             retry=retry_if_result(lambda ok: not ok), wait=wait_fixed(0.1), stop=stop_after_delay(timeout_s)
         )
         try:
-            await patience(self._answers)
+            await patience(self._answers, key)
         except RetryError:
             raise TimeoutError(f"{self.unit} does not answer on port {self.port}") from None
 
-    async def _answers(self) -> bool:
+    async def _answers(self, key: str) -> bool:
         path, body = SERVICES[self.engine].ping
+        sent = {"Authorization": f"Bearer {key}"} if key else {}
         async with httpx.AsyncClient(transport=self.serving.transport(), trust_env=False) as client:
             try:
-                answer = await client.post(f"http://127.0.0.1:{self.port}{path}", json=body, timeout=5.0)
+                answer = await client.post(f"http://127.0.0.1:{self.port}{path}", json=body, headers=sent, timeout=5.0)
             except httpx.TransportError:
                 return False
         return answer.status_code == 200

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import httpx
 import pytest
@@ -54,7 +55,7 @@ class Far:
         await self.inner.aclose()
 
 
-async def waits(made: Rehearsal) -> dict[str, int]:
+async def waits(made: Rehearsal, **changes: Any) -> dict[str, int]:
     """Round trips that followed one another, by action."""
     clock, begun, found = asyncio.get_running_loop().time, 0.0, dict[str, int]()
 
@@ -69,7 +70,7 @@ async def waits(made: Rehearsal) -> dict[str, int]:
         return Far(made.scene.open_host(name, spec))
 
     ports = replace(made.ports(), open_host=open_host, watch=Watch(recorded=recorded), lease_s=1e6)
-    manifest = load_manifest(made.scene.manifest(policy={"timer": "6h"}), "manifest.yaml")
+    manifest = load_manifest(made.scene.manifest(policy={"timer": "6h"}, **changes), "manifest.yaml")
     ended = await begin(ports, requests.from_manifest(ports, manifest, "rollout", "from far away"))
     assert ended.concluded is not None
     assert ended.concluded.outcome == "promoted", ended.concluded.summary
@@ -81,6 +82,16 @@ async def test_an_action_waits_for_no_more_answers_in_turn_than_it_must() -> Non
     async with rehearsal() as made:
         seen = await waits(made)
         assert {action: seen[action] for action in MOST} == MOST
+
+
+@in_virtual_time
+async def test_a_key_is_read_beside_what_is_asked_anyway_and_before_the_traffic() -> None:
+    """In `verify` before what the engine is asked again, before the traffic, and beside what is read of the hosts."""
+    async with rehearsal() as made:
+        made.scene.serving.files.put("/etc/interlock/qwen.key", "Zebra-41", mode=0o600)
+        changes = {"engine": {"key_file": "/etc/interlock/qwen.key"}, "readiness": {"timeout": "10m"}}
+        seen = await waits(made, **changes)
+        assert {action: seen[action] for action in MOST} == {**MOST, "verify:new:1": MOST["verify:new:1"] + 2}
 
 
 class Broken(Exception):

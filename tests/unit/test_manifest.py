@@ -216,6 +216,12 @@ gpus:
             {"unit": {"environment": {"URL": "postgres://u:p@h/"}}}, "holds a secret", id="a-password-in-a-url"
         ),
         pytest.param({"unit": {"environment": {"A": "x\ny"}}}, "A: `x", id="a-line-break-in-environment"),
+        pytest.param({"engine": {"key_file": "etc/x.key"}}, "is no absolute path", id="a-relative-key-file"),
+        pytest.param(
+            {"unit": {"secrets": ["/etc/x.env"]}, "engine": {"key_file": "/etc/x.env"}},
+            "engine.key_file: `/etc/x.env` is under `unit.secrets` as well, which sets variables; expected a file with",
+            id="a-file-of-variables-as-the-key",
+        ),
         pytest.param({"unit": {"secrets": ["etc/x.env"]}}, "is no absolute path", id="a-relative-path"),
         pytest.param({"unit": {"secrets": ["/etc/*.env"]}}, "not written plainly", id="a-glob-in-a-path"),
         pytest.param({"unit": {"secrets": ["/etc//x.env"]}}, "not written plainly", id="a-path-that-is-not-normalised"),

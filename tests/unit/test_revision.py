@@ -116,6 +116,7 @@ def test_what_reaches_a_host_changes_the_digest(changes: dict[str, Any]) -> None
         pytest.param({"readiness": {"timeout": "1h"}}, id="readiness"),
         pytest.param({"schedule": []}, id="schedule"),
         pytest.param({"engine": {"version": "0.5.22"}}, id="expected-version"),
+        pytest.param({"engine": {"key_file": "/etc/other.key"}}, id="key-file"),
     ],
 )
 def test_how_it_is_proven_does_not_change_the_digest(changes: dict[str, Any]) -> None:

@@ -102,11 +102,23 @@ def one_line(ran: Ran) -> str:
     return " ".join(f"{ran.out} {ran.err}".split())
 
 
-def test_a_service_that_is_looked_at_without_its_key_says_so(keyed: Stage) -> None:
-    ran = keyed.interlock("verify", "--bare", keyed.manifest(**engine(None)))
+LOOKED_AT = [
+    # the file that is named; what is said, what to do
+    pytest.param(None, "asks for an API key (HTTP 401), and `engine.key_file` names none", "name it as", id="no-key"),
+    pytest.param(
+        "/etc/interlock/none", "engine.key_file: /etc/interlock/none does not exist", "put the key", id="none"
+    ),
+]
+
+
+@pytest.mark.parametrize(("key_file", "said", "hint"), LOOKED_AT)
+def test_a_service_that_is_looked_at_without_its_key_says_so(
+    keyed: Stage, key_file: str | None, said: str, hint: str
+) -> None:
+    ran = keyed.interlock("verify", "--bare", keyed.manifest(**engine(key_file)))
     assert ran.code == 3, ran.err
-    assert "asks for an API key (HTTP 401), and `engine.key_file` names none" in one_line(ran)
-    assert "name it as `engine.key_file`" in one_line(ran)
+    assert said in one_line(ran)
+    assert hint in one_line(ran)
 
 
 def test_with_the_right_key_it_is_promoted_and_the_key_is_nowhere(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ExecStart=/opt/app/run --port 1
 WantedBy=multi-user.target
 """
 LINK = "/etc/systemd/system/multi-user.target.wants/app.service"
-MADE = f"Created symlink {LINK} → /etc/systemd/system/app.service.\n"
+MADE = f"Created symlink {LINK} -> /etc/systemd/system/app.service.\n"
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ async def _enable(call: Call, given: dict[str, str], names: list[str]) -> Comple
         call.files.mkdir(wants, parents=True)
         if not call.files.exists(f"{wants}/{name}"):
             call.files.symlink(service.unit.fragment, f"{wants}/{name}")
-            err += f"Created symlink {wants}/{name} → {service.unit.fragment}.\n"
+            err += f"Created symlink {wants}/{name} -> {service.unit.fragment}.\n"
     return await _linked(call, given, err, "start", names)
 
 

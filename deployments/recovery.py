@@ -9,10 +9,10 @@ from rich.console import Console
 from deployments.run import print_error, report, watching
 from flows.history import History, full_id
 from flows.ports import Ports
-from flows.recovery import unfinished_rollouts
+from flows.recovery import left_behind
 from flows.session import recover as go_on_with
 from flows.session import resume
-from state.errors import InterlockError, LeaseHeld, UsageInvalid
+from state.errors import InterlockError, LeaseHeld, Stranded, UsageInvalid
 from state.rollout import Rollout
 
 Going = Callable[[Ports, str], Awaitable[Rollout]]
@@ -24,7 +24,8 @@ async def recover(console: Console, rollout: str, *, as_json: bool, take_over: b
     `take_over` goes on with the named one whatever its lease says. If its orchestrator lives after all, its next
     append or step is refused: the stream's version and the host's fencing number are no longer its own.
 
-    What keeps one from being gone on with does not keep the others; the exit code is the highest of all.
+    What keeps one from being gone on with does not keep the others; the exit code is the highest of all. A stranded
+    one waits for a person, so it is only told, unless it is named.
     """
     if take_over and not rollout:
         raise UsageInvalid("--take-over needs the rollout to take over", hint="`interlock history` lists them")
@@ -39,6 +40,7 @@ async def recover(console: Console, rollout: str, *, as_json: bool, take_over: b
     return max(code, report(console, ended, as_json=as_json, as_list=not rollout))
 
 
+_MEND = "mend what `interlock show {0}` names, then try its way back again: interlock recover {0}"
 _NOTHING_ELSE = (
     "nothing else to recover; if an orchestrator above is gone, `interlock recover --take-over ROLLOUT` does not wait "
     "for its lease"
@@ -49,7 +51,11 @@ async def _every(ports: Ports) -> tuple[list[Rollout], int, int]:
     """Those that were gone on with, the highest exit code, and how many were left to their orchestrators."""
     ended: list[Rollout] = []
     code = left = 0
-    for name in await unfinished_rollouts(ports):
+    behind = await left_behind(ports)
+    for name in behind.stranded:
+        code = Stranded.exit_code
+        print_error(f"rollout {name} is stranded, and its hosts are kept from every other", hint=_MEND.format(name))
+    for name in behind.unfinished:
         try:
             ended.append(await _gone_on(ports, name))
         except LeaseHeld as held:

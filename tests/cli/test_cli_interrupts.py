@@ -122,3 +122,23 @@ def test_a_killed_rollout_can_be_taken_over_at_once_by_somebody_who_knows(practi
     assert practice.interlock("recover", name).code == 3
     taken = practice.interlock("recover", name, "--take-over", "--json")
     assert (taken.code, taken.json["outcome"]) == (0, "promoted"), taken
+
+
+def test_a_stranded_rollout_is_told_until_its_way_back_is_proven(practice: Stage) -> None:
+    practice.scene.script_faults({"fault": "cuda-oom"})
+    ended = practice.interlock("apply", practice.manifest(), "--bare", "--json")
+    assert (ended.code, ended.json["outcome"]) == (4, "stranded")
+    name = ended.json["rollout"]
+
+    told = practice.interlock("recover")
+    assert (told.code, told.out) == (4, "")
+    assert told.err == (
+        f"error: rollout {name} is stranded, and its hosts are kept from every other\n"
+        f"hint: mend what `interlock show {name}` names, then try its way back again: interlock recover {name}\n"
+    )
+
+    practice.scene.script_faults()
+    mended = practice.interlock("recover", name, "--json")
+    assert mended.json["outcome"] == "rolled-back", mended
+    after = practice.interlock("recover")
+    assert (after.code, after.out) == (0, "nothing to recover: every rollout has ended\n")

@@ -22,6 +22,9 @@ _POOR = (("[0-9]+", "(?<![0-9.])", "(?![0-9.])"), ("[a-z_]+", "", r"(?!\"\s*:)")
 """Keys that stand in answers anyway, and what may not stand before and behind them: a longer number keeps its digits, a
 field of JSON its name (`choices`). An answer that could not be read any more would look like none."""
 
+LONGEST = 4096
+"""Characters of a key; servers bound the lines of a head, llama.cpp's (cpp-httplib) at 8192 bytes."""
+
 
 @dataclass(frozen=True)
 class ApiKey:
@@ -87,5 +90,7 @@ def _flaws(read: Completed, path: str, host: str) -> Iterator[str]:
         yield f"{path} on {host} has {len(lines)} lines; it must hold the key and nothing else"
     elif re.match(r"(export\s+)?\w*(KEY|TOKEN)=", lines[0]):
         yield f"{path} on {host} sets a variable; it must hold the key and nothing else"
+    elif len(lines[0]) > LONGEST:
+        yield f"{path} on {host} holds {len(lines[0])} characters; a key of more than {LONGEST} reaches no server"
     elif not re.fullmatch(r"[\x21-\x7e]+", lines[0]):
         yield f"{path} on {host} holds more than a word of ASCII, which is all that can be sent as a key"

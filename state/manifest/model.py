@@ -15,12 +15,14 @@ from state.manifest.quantities import (
     parse_endpoint,
     parse_path,
     parse_pci_address,
+    parse_secret_path,
 )
 from state.manifest.words import ArgumentName, CronLine, Limit, Name, UnitName, UserName, VariableName
 from state.model import Value
 
 PciAddress = Annotated[str, BeforeValidator(parse_pci_address)]
 AbsolutePath = Annotated[str, BeforeValidator(parse_path)]
+SecretPath = Annotated[str, BeforeValidator(parse_secret_path)]
 _PROSE = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\\\s\x00-\x1f\x7f])?$"
 OneLine = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
 Word = StrictInt | StrictFloat | str
@@ -62,7 +64,7 @@ class UnitSpec(Value):
     user: UserName = Field(description="the user that the engine runs as")
     group: UserName | None = Field(None, description="a group name")
     environment: dict[VariableName, OneLine] = Field({}, description="a mapping of variable names to text on one line")
-    secrets: tuple[AbsolutePath, ...] = Field((), description="a list of absolute paths of files on the host")
+    secrets: tuple[SecretPath, ...] = Field((), description="a list of absolute paths of files on the host")
     stop: StopSpec = Field(StopSpec(), description="a mapping of drain, timeout and leftovers")
     working_directory: AbsolutePath | None = Field(None, description="an absolute path")
     limits: dict[Limit, LimitValue] = Field(
@@ -89,7 +91,7 @@ class EngineSpec(Value):
     version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\w+)+$")] | None = Field(
         None, description='a version in quotes, such as "0.5.23"'
     )
-    key_file: AbsolutePath | None = Field(None, description="an absolute path of a file on the unit's host")
+    key_file: SecretPath | None = Field(None, description="an absolute path of a file on the unit's host")
     offers: tuple[Literal["json-schema", "tool-calls"], ...] = Field(
         (), description="a list of what else the service offers: json-schema, tool-calls"
     )

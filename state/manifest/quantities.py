@@ -126,6 +126,13 @@ def parse_path(value: Any) -> str:
     return value
 
 
+def parse_secret_path(value: Any) -> str:
+    """`parse_path` of a file that holds a secret: what is no path may be the secret itself, and is not shown."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise mistake("expected the absolute path of a file on the host with the secret; what stands here is none")
+    return parse_path(value)
+
+
 def parse_address(value: Any) -> str:
     """A host name or an IP address, without user and port."""
     if isinstance(value, str) and _HOST.fullmatch(value):

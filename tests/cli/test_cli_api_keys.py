@@ -54,6 +54,7 @@ REFUSED = [
     # content of the file that is named, None for none there; what is said of it, what to do
     pytest.param(None, f"engine.key_file: {BAD} does not exist on serving", "mend these", id="missing"),
     pytest.param("", f"engine.key_file: {BAD} on serving is empty", "mend these", id="empty"),
+    pytest.param("y" * 5000, f"{BAD} on serving holds 5000 characters", "mend these", id="far-too-long"),
     pytest.param(f"{KEY}\n{OTHER}\n", f"{BAD} on serving has 2 lines", "mend these", id="two-lines"),
     pytest.param(f"SGLANG_API_KEY={KEY}\n", f"{BAD} on serving sets a variable", "mend these", id="a-variable"),
     pytest.param(f"{OTHER}\n", f"does not take the API key in {BAD} (HTTP 401)", "the service was started", id="wrong"),

@@ -75,7 +75,7 @@ def _started(level: int, traffic: Traffic) -> float:
 
 
 def _told(seconds_: float) -> str:
-    return f"{seconds_:.0f} s" if seconds_ >= 10 else f"{seconds_:.2g} s"
+    return f"{seconds_:.3g} s" if seconds_ < 1000 else f"{seconds_:.0f} s"
 
 
 def _by(need: Need, traffic: Traffic) -> str:

@@ -31,5 +31,6 @@ def _near(zone: str, known: Collection[str]) -> str | None:
     """The zone of that city, however it is written, or else one that is spelled much alike."""
     city = zone.rpartition("/")[2].lower()
     same = sorted(name for name in known if name.rpartition("/")[2].lower() == city)
-    alike = difflib.get_close_matches(zone, sorted(known), n=1, cutoff=0.75)
+    long = sorted(name for name in known if len(name) > 4)  # CEST is no misspelt EST: seven hours lie between them
+    alike = difflib.get_close_matches(zone, long, n=1, cutoff=0.75)
     return next(iter(difflib.get_close_matches(zone, same, n=1, cutoff=0.0) or alike), None)

@@ -45,6 +45,7 @@ def test_a_zone_of_the_database_is_taken(zone: str) -> None:
     [
         pytest.param("Europe/Berln", "did you mean `Europe/Berlin`?", id="a-letter-is-missing"),
         pytest.param("europe/berlin", "did you mean `Europe/Berlin`?", id="small-letters"),
+        pytest.param("CEST", "expected one such as Europe/Berlin", id="letters-that-are-no-zone-are-not-another-s"),
         pytest.param("Berlin", "did you mean `Europe/Berlin`?", id="a-city-without-its-continent"),
         pytest.param("US/New_York", "did you mean `America/New_York`?", id="a-city-of-another-continent"),
         pytest.param("Asia/Peking", "expected one such as Europe/Berlin", id="nothing-is-near"),

@@ -55,7 +55,7 @@ def test_nothing_is_said_where_a_service_could_be_fast_enough(specs: list[ClaimS
         pytest.param(
             [speed(1)],
             {"budget_s": 1.0},
-            "claims about load cannot be decided: 4 passes of 4 requests at concurrency 1 take 2 s at least with 256"
+            "claims about load cannot be decided: 4 passes of 4 requests at concurrency 1 take 2.05 s at least with 256"
             " tokens each, however fast the service is, and 1 s is all that they have; give them more"
             " (`traffic.budget`, `within`), fewer `traffic.tokens`, or less `concurrency`",
             id="a-budget-of-a-second",
@@ -71,14 +71,14 @@ def test_nothing_is_said_where_a_service_could_be_fast_enough(specs: list[ClaimS
         pytest.param(
             [speed(1, 8, within="2s"), InterTokenSpec(at_most="50ms", concurrency=(16,), within="3s")],
             {},
-            "4 passes of 4 requests at concurrency 1 take 2 s at least (4.1 s at all 3 levels) with 256 tokens each,"
+            "4 passes of 4 requests at concurrency 1 take 2.05 s at least (4.1 s at all 3 levels) with 256 tokens each,"
             " however fast the service is, and 3 s is all that they have",
             id="levels-that-fit-one-by-one-and-not-together",
         ),
         pytest.param(
             [GoodputSpec(concurrency=(8,), **GOODPUT)],
             {"budget_s": 0.4},
-            "2 passes of 16 requests at concurrency 8 take 0.51 s at least",
+            "2 passes of 16 requests at concurrency 8 take 0.512 s at least",
             id="not-one-measured-pass",
         ),
     ],

@@ -66,11 +66,12 @@ def _resolve(
 
 
 def _keys(asked: Mapping[str, object], environment: Mapping[str, str], files: Files) -> tuple[str, ...]:
-    """Those of `--api-key`, else of its variable, split at commas, and the lines of `--api-key-file`."""
+    """Those of `--api-key`, else of its variable, split at commas, and the lines of `--api-key-file`,
+    each with all of its characters, a carriage return among them."""
     given = str(asked["api_key"] or environment.get("LLAMA_API_KEY") or "").split(",")
     path = asked["api_key_file"]
     try:
-        lines = files.read(str(path)).decode().splitlines() if path else []
+        lines = files.read(str(path)).decode().split("\n") if path else []
     except OSError as error:
         why = f"error: failed to open file '{path}'\n"
         raise Refusal(1, stderr=f'error while handling argument "--api-key-file": {why}') from error

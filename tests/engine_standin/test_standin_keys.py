@@ -17,7 +17,7 @@ from tests.practice.virtual_time import in_virtual_time
 YAML, KEYS, ENV = "/etc/interlock/engine.yaml", "/etc/interlock/keys", "/etc/interlock/engine.env"
 FILES: Mapping[str, str] = {
     YAML: "# of the engine\napi-key: 'k1'  # rotated in May\nenable_metrics: true\nlog_requests: false\n",
-    KEYS: "k0\nk1\n",
+    KEYS: "k0\nk1\nk2\r\n",  # the last one is no k2: llama-server keeps the carriage return
     ENV: "VLLM_API_KEY=k1\nLLAMA_API_KEY=k1\n",
 }
 PLAIN = "api-key: k1\n"

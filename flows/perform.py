@@ -102,6 +102,8 @@ async def _loaded_gb(work: Work) -> float | None:
 async def _baseline(work: Work) -> Event:
     unit = await observe_unit(work.host, work.revision.unit)
     taken = await baseline.take(work.host, _running(work), work.plan.previous, unit)
+    if taken.good and work.plan.previous:
+        await baseline.refuse_other_key(work.host, _running(work), work.plan.previous, work.revision)
     items = {**taken.items, **await _measured(work, good=taken.good)}
     gpu_host = work.gpu_host if work.revision.drivers else None
     async with together() as group:

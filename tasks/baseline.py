@@ -6,7 +6,9 @@ from typing import Any
 
 from state.engines.engine import Engine
 from state.errors import PreflightRefused
+from state.key_source import told_the_same
 from state.observation import ObservedUnit
+from state.revision import Revision
 from state.target import Target
 from state.traffic import GENERATIONS, LOAD, Order
 from tasks import argv
@@ -77,6 +79,26 @@ async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bo
         models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
         model = model_of(target, models.body if models.ok else b"")
         return answer, True, await checkable_answers(endpoint, engine, model)
+
+
+async def refuse_other_key(host: Host, engine: Engine, running: Target, wanted: Revision) -> None:
+    """Raises PreflightRefused where the running service does not take the key that the new start will be asked with,
+    although that is told its key as this one was: it would be stopped for nothing. Asks nothing where both are asked
+    with the same file."""
+    if running.key_file == wanted.key_file:
+        return
+    (unit,) = await host.run_all([argv.unit_text(running.unit)], timeout_s=READ_TIMEOUT_S)
+    if not told_the_same(running, unit.text, wanted):
+        return
+    async with Endpoint(host, running.endpoint, key_file=wanted.key_file) as endpoint:
+        answer = await endpoint.ask(
+            engine.generation("The quick brown fox", 8, exact=False), timeout_s=GENERATION_TIMEOUT_S
+        )
+        if lacking := endpoint.lacking_key(answer.status):
+            raise PreflightRefused([f"engine.key_file: {lacking.sentence}{LIKEWISE}"], hint=lacking.hint)
+
+
+LIKEWISE = "; neither would the new start, which is told its key in the same way as the one that runs"
 
 
 async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from state import checkpoint
 from state.drop_ins import in_force, overridden
 from state.engines.engine import Engine
-from state.engines.rendering import rendering_for
+from state.engines.rendering import files_read, rendering_for
 from state.observation import Observation
 from state.plan import Plan
 from state.revision import Revision
@@ -124,7 +124,14 @@ def _questions(revision: Revision) -> dict[str, Argv]:
         "link": argv.is_link(revision.files[0].path),
     }
     asked |= {f"path:{name}": argv.exists(path) for name, path in _local(revision).items()}
-    return asked | {f"secret:{path}": Argv(("test", "-f", path), root=True) for path in revision.secrets}
+    return asked | {f"file:{path}": Argv(("test", "-f", path), root=True) for _, path in _files(revision)}
+
+
+def _files(revision: Revision) -> list[tuple[str, str]]:
+    """What names a file that systemd or the engine reads at each start, and its path, where maybe only root looks."""
+    read = files_read(revision.engine, revision.arguments)
+    named = [(f"engine.arguments.{name}", path) for name, path in read]
+    return [*named, *(("unit.secrets", path) for path in revision.secrets)]
 
 
 def _local(revision: Revision) -> dict[str, str]:
@@ -150,9 +157,9 @@ def _paths(answers: dict[str, Completed], revision: Revision, host: str) -> Iter
     for name, path in _local(revision).items():
         if not answers[f"path:{name}"].ok:
             yield f"engine.arguments.{name}: {path} does not exist on {host}"
-    for path in revision.secrets:
-        if not answers[f"secret:{path}"].ok:
-            yield f"unit.secrets: {path} does not exist on {host}, or is no file"
+    for named_by, path in _files(revision):
+        if not answers[f"file:{path}"].ok:
+            yield f"{named_by}: {path} does not exist on {host}, or is no file"
 
 
 async def _ports(host: Host, revision: Revision, observed: Observation, answers: dict[str, Completed]) -> list[str]:
@@ -213,7 +220,7 @@ def _against(revision: Revision, path: str, read: Completed) -> Iterator[str]:
 async def _variables(host: Host, revision: Revision, answers: dict[str, Completed]) -> Sequence[str]:
     """What systemd reads of a file of secrets wins over the unit's own variables; no value leaves the host."""
     names = sorted(revision.environment)
-    paths = [path for path in revision.secrets if names and answers[f"secret:{path}"].ok]
+    paths = [path for path in revision.secrets if names and answers[f"file:{path}"].ok]
     asked = [argv.sets_variable(path, names) for path in paths]
     said = await host.run_all(asked, timeout_s=READ_TIMEOUT_S) if asked else ()
     return [

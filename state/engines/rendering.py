@@ -39,6 +39,12 @@ class Rendering(Protocol):
         """Arguments that never stand in an argv, since every user of the host can read it."""
         ...
 
+    @property
+    def file_arguments(self) -> frozenset[str]:
+        """Arguments by which the engine reads a file at its start, and does not start without it. Some take another
+        thing as well, such as a template's name or its text, which is no absolute path."""
+        ...
+
     def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
         """The words after `command`, which may change how they are written (`vllm serve MODEL`). Flags by name in
         order: true is the bare flag, false and null are left out, a list is several words, a mapping is JSON."""
@@ -85,6 +91,19 @@ def served_model(kind: str, arguments: Mapping[str, Any]) -> str:
     """Path or name of the model that an engine with these arguments serves; empty where they do not say."""
     rendering = rendering_for(kind)
     return next(iter(rendering.model_paths(arguments).values()), "") if rendering else ""
+
+
+def files_read(kind: str, arguments: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Name of the argument and absolute path of each file that must be there for the engine to start. Where a relative
+    path leads is left open; so is a text that a template may be (braces), or a list in one word (commas)."""
+    rendering = rendering_for(kind)
+    named = [(name, arguments.get(name)) for name in sorted(rendering.file_arguments)] if rendering else []
+    return tuple(
+        (name, word)
+        for name, value in named
+        for word in ([value] if isinstance(value, str) else value if isinstance(value, list | tuple) else [])
+        if isinstance(word, str) and word.startswith("/") and not set(word) & set("{},\n")
+    )
 
 
 def engine_started_by(argv: Sequence[str]) -> str | None:

@@ -119,6 +119,12 @@ TEXT = frozenset(
 PAIRS = frozenset({"control_vector_layer_range"})
 SECRETS = frozenset({"api_key", "hf_token"})
 
+FILES = frozenset(
+    {"api_key_file", "ssl_key_file", "ssl_cert_file", "chat_template_file", "grammar_file", "json_schema_file", "lora"}
+    | {"control_vector"}
+)
+"""Arguments that name a file without which llama-server does not start (`common/arg.cpp`: "failed to open file")."""
+
 NAMES = VALUED | NEGATABLE | BARE
 
 

@@ -25,6 +25,7 @@ class LlamaRendering:
     kind: str = "llamacpp"
     default_port: int = 8080
     secret_arguments: frozenset[str] = flags.SECRETS
+    file_arguments: frozenset[str] = flags.FILES
 
     def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
         """A list is its flag several times where that adds up, else one word with commas."""

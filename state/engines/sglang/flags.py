@@ -26,6 +26,12 @@ ALIASES = {
 SECRETS = frozenset({"api_key", "admin_api_key", "ssl_keyfile_password"})
 """Arguments that hold a secret. SGLang prints the first two in clear in its log as well (0.5.23 too)."""
 
+FILES = frozenset(
+    {"config", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs", "chat_template", "completion_template"}
+    | {"quantization_param_path", "speculative_token_map"}
+)
+"""Arguments that name a file which is read at the start. Both templates may be names of SGLang's own instead."""
+
 INTEGERS = frozenset(
     {"tp_size", "pp_size", "dp_size", "ep_size", "port", "context_length", "max_running_requests", "max_total_tokens"}
     | {"chunked_prefill_size", "page_size", "decode_log_interval", "nnodes", "node_rank", "mamba_track_interval"}

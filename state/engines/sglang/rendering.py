@@ -8,6 +8,7 @@ from state.engines.rendering import ArgumentMistake, ArgumentValue, Rendering, U
 from state.engines.sglang.flag_names import SWITCHES
 from state.engines.sglang.flags import (
     DEFAULTS,
+    FILES,
     INTEGERS,
     NEEDS_DRAFT_PATH,
     RENAMES,
@@ -25,6 +26,7 @@ class SglangRendering:
     kind: str = "sglang"
     default_port: int = 30000
     secret_arguments: frozenset[str] = SECRETS
+    file_arguments: frozenset[str] = FILES
 
     def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
         return command_line.render_flags(TABLES, arguments)

@@ -40,6 +40,10 @@ SPECULATIVE_SHORTHAND = {"spec_method": "method", "spec_model": "model", "spec_t
 SECRETS = frozenset({"api_key", "hf_token"})
 """Arguments that hold a secret. vLLM prints `api_key` in clear in its log (0.20), redacted in later releases."""
 
+FILES = frozenset({"config", "ssl_keyfile", "ssl_certfile", "ssl_ca_certs", "chat_template"})
+"""Arguments that name a file which is read at the start; `chat_template` may be the template itself, with its braces.
+Plugins are not among them: one that is missing is logged, and passed over."""
+
 INTEGERS = frozenset(
     {"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "port", "max_num_seqs", "block_size"}
     | {"max_num_batched_tokens", "nnodes", "node_rank", "api_server_count", "max_loras", "max_lora_rank"}

@@ -10,7 +10,7 @@ from typing import Any
 from state.engines import command_line
 from state.engines.rendering import ArgumentMistake, ArgumentValue, Rendering, UnknownFlag
 from state.engines.vllm.flag_names import OBJECTS
-from state.engines.vllm.flags import DEFAULTS, SECRETS, SHORT, SPECULATIVE_SHORTHAND, TABLES
+from state.engines.vllm.flags import DEFAULTS, FILES, SECRETS, SHORT, SPECULATIVE_SHORTHAND, TABLES
 from state.engines.vllm.mistakes import mistakes
 
 MODEL = "model"
@@ -23,6 +23,7 @@ class VllmRendering:
     kind: str = "vllm"
     default_port: int = 8000
     secret_arguments: frozenset[str] = SECRETS
+    file_arguments: frozenset[str] = FILES
 
     def render_arguments(self, arguments: Mapping[str, ArgumentValue], command: Sequence[str] = ()) -> tuple[str, ...]:
         """`vllm serve` takes the model as its first word: as a flag it is deprecated there since 0.9."""

@@ -129,7 +129,7 @@ def parse_path(value: Any) -> str:
 def parse_secret_path(value: Any) -> str:
     """`parse_path` of a file that holds a secret: what is no path may be the secret itself, and is not shown."""
     if not isinstance(value, str) or not value.startswith("/"):
-        raise mistake("expected the absolute path of a file on the host with the secret; what stands here is none")
+        raise mistake("is no absolute path, and not shown, since it may be the secret; expected one that begins with /")
     return parse_path(value)
 
 

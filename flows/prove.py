@@ -20,6 +20,7 @@ from state.events import (
 )
 from state.evidence import Evidence, common_facts
 from state.judging import judge
+from state.keyless import KEYLESS
 from state.performance import performance_facts
 from state.plan import Plan
 from state.request_facts import ANSWERS
@@ -136,7 +137,7 @@ async def verify(work: Work) -> Event:
 def _before(work: Work) -> dict[str, EvidenceItem]:
     """What the baseline measured for comparison, under names of its own: a judgement needs one event alone."""
     taken = work.rollout.baseline.evidence if work.rollout.baseline and work.action.side == "new" else {}
-    return {f"{BASELINE}{name}": taken[name] for name in (LOAD, GENERATIONS, ANSWERS) if name in taken}
+    return {f"{BASELINE}{name}": taken[name] for name in (LOAD, GENERATIONS, ANSWERS, KEYLESS) if name in taken}
 
 
 def _spent(work: Work) -> float:

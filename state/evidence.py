@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from state import contracts
+from state import contracts, keyless
 from state.claims import Fact
 from state.inspection.kernel import looks_like_kernel, read_kernel
 from state.inspection.log import LogReader
@@ -128,7 +128,13 @@ def common_facts(target: Target, evidence: Evidence) -> tuple[Fact, ...]:
         *_hardware(target, evidence),
         *_weights(evidence),
         *contracts.facts(evidence.records(contracts.CONTRACTS), evidence.cite(contracts.CONTRACTS)),
+        *_keyless(evidence),
     )
+
+
+def _keyless(evidence: Evidence) -> Iterator[Fact]:
+    now, before = keyless.KEYLESS, keyless.BEFORE
+    return keyless.facts(evidence.records(now)[-1:], evidence.records(before), evidence.cite(now, before))
 
 
 def _identity(target: Target, evidence: Evidence) -> Iterator[Fact]:

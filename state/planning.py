@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from state import keyless
 from state.claims import Claim
 from state.engines.engine import Engine, engine_for
 from state.engines.rendering import engine_started_by, rendering_for, served_model
@@ -43,7 +44,7 @@ def make_plan(
     stated = manifest_claims(revision.claims, revision.traffic)
     if steps and not starts:
         stated = tuple(claim for claim in stated if claim not in compared(stated))  # nothing of the service changes
-    before = engine_for(previous.engine).derive(previous) if previous else ()
+    before = _claims_before(previous) if previous else ()
     if steps and not (previous is not None and observed.unit.active):
         state = observed.unit.active_state or "not loaded"
         _refuse_comparisons(compared(stated), revision, f"{observed.unit.name} is {state}")
@@ -66,6 +67,11 @@ def make_plan(
         previous_good=previous is not None and observed.unit.active,
         gpus=tuple(move.address for move in driver_moves(revision, observed)),
     )
+
+
+def _claims_before(previous: Target) -> tuple[Claim, ...]:
+    """What a way back must prove. That the service asked for a key is not known: its key file may be the new side's."""
+    return tuple(c for c in engine_for(previous.engine).derive(previous) if c.metric != keyless.METRIC)
 
 
 def _refuse_comparisons(claims: Sequence[Claim], revision: Revision, why: str) -> None:

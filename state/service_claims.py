@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from state import contracts
+from state import contracts, keyless
 from state.claims import Claim
 from state.target import Target
 
@@ -145,3 +145,4 @@ def function(target: Target) -> Iterator[Claim]:
         remedy="another server or another model answers here",
     )
     yield from contracts.claims(target.offers)
+    yield from keyless.claims(target)

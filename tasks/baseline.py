@@ -7,6 +7,7 @@ from typing import Any
 from state.engines.engine import Engine
 from state.errors import PreflightRefused
 from state.key_source import told_the_same
+from state.keyless import KEYLESS
 from state.observation import ObservedUnit
 from state.revision import Revision
 from state.target import Target
@@ -19,10 +20,13 @@ from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
 from tasks.together import together
-from tasks.traffic import checkable_answers, generations
+from tasks.traffic import checkable_answers, generations, without_key
 from tasks.verification import Items, Started, model_of, read_start
 
 GENERATION_TIMEOUT_S = 30.0
+
+Asked = dict[str, list[dict[str, Any]]]
+"""Records by the name of their evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ async def take(host: Host, engine: Engine, target: Target | None, unit: Observed
         living = group.create_task(processes(host, unit.control_group, unit.main_pid))
         reading = group.create_task(read_start(host, target, started, journal=False))
         asking = group.create_task(_asked(host, engine, target))
-    answer, good, answers = asking.result()
+    answer, good, asked = asking.result()
     summary = f"{unit.name} runs as PID {unit.main_pid} and generates" if good else (
         f"{unit.name} is active, but does not generate ({answer.error or f'HTTP {answer.status}'})"
     )  # fmt: skip
@@ -59,26 +63,26 @@ async def take(host: Host, engine: Engine, target: Target | None, unit: Observed
         json.dumps({"status": answer.status, "seconds": round(answer.seconds, 3)}).encode(),
         "application/json",
     )
-    if answers:
-        items["answers"] = (json.dumps(answers).encode(), "application/json")
+    items |= {name: (json.dumps(records).encode(), "application/json") for name, records in asked.items() if records}
     pids = tuple(sorted(living.result()))
     return Baseline(good, summary, unit.invocation, unit.main_pid, pids, items)
 
 
-async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bool, list[dict[str, Any]]]:
-    """The answer to one generation, and whether it is a good one; then those to the checkable questions, so that it can
-    be told afterwards which are others now."""
+async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bool, Asked]:
+    """The answer to one generation, and whether it is a good one; then what is told afterwards from what it is now: the
+    answers to the checkable questions, and to one who has no key."""
     async with Endpoint.of(host, target) as endpoint:
         question = engine.generation("The quick brown fox", 8, exact=False)
         answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
         if lacking := endpoint.lacking_key(answer.status):
             raise PreflightRefused([f"{lacking.sentence}: no way back could be proven"], hint=lacking.hint)
         if not answer.ok or engine.reply(answer.body) is None:
-            return answer, False, []
+            return answer, False, {}
         (asked,) = [q for name, q in engine.probes().items() if name == "models"]
         models = await endpoint.ask(asked, timeout_s=GENERATION_TIMEOUT_S)
         model = model_of(target, models.body if models.ok else b"")
-        return answer, True, await checkable_answers(endpoint, engine, model)
+        open_to_all = await without_key(endpoint, engine, target)
+        return answer, True, {"answers": await checkable_answers(endpoint, engine, model), KEYLESS: open_to_all}
 
 
 async def refuse_other_key(host: Host, engine: Engine, running: Target, wanted: Revision) -> None:

@@ -9,14 +9,12 @@ from typing import NamedTuple
 import httpx
 
 from state.engines.engine import HttpQuestion
+from state.keyless import UNAUTHORIZED
 from state.target import Target
 from tasks.api_key import ApiKey, read_key
 from tasks.hosts.port import Host
 
 Clock = Callable[[], float]
-
-UNAUTHORIZED = (401, 403)
-"""401 is what SGLang, vLLM and llama-server answer without their key; 403 what a gateway in front of them may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,10 @@ class Endpoint:
     def of(cls, host: Host, target: Target, clock: Clock = time.monotonic) -> "Endpoint":
         """The endpoint of a service on its host, with its key if it has one."""
         return cls(host, target.endpoint, clock, key_file=target.key_file)
+
+    def without_key(self) -> "Endpoint":
+        """The same endpoint for who has no key."""
+        return Endpoint(self._host, self.url, self._clock)
 
     def lacking_key(self, status: int) -> Lacking | None:
         """What to say where that status of an answer means that no key, or not the right one, was sent."""

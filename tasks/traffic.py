@@ -9,6 +9,7 @@ from state.contracts import Probe, probes
 from state.engines.engine import Drafting, Engine, HttpQuestion
 from state.inspection.answer import read_answer
 from state.smoke import QUESTIONS, Question, degenerate
+from state.target import Target
 from state.traffic import PAIR, Order
 from tasks.endpoint import Answer, Endpoint
 
@@ -91,6 +92,15 @@ async def _probed(
         "broken": probe.broken(reply.text, reply.tool_calls) if reply else f"no answer: {record['shown']}",
         **record,
     }
+
+
+async def without_key(endpoint: Endpoint, engine: Engine, target: Target) -> list[dict[str, Any]]:
+    """What a short generation brings without the key of the target; nothing is asked where it has none."""
+    if target.key_file is None:
+        return []
+    async with endpoint.without_key() as keyless:
+        got = await keyless.ask(engine.generation("The quick brown fox", 8, exact=False), timeout_s=ANSWER_TIMEOUT_S)
+    return [{"status": got.status, "error": got.error}]
 
 
 def _silent(found: Sequence[Mapping[str, Any]]) -> bool:

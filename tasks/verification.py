@@ -12,6 +12,7 @@ from typing import Any
 
 from state.engines.engine import Engine, engine_for
 from state.errors import StepFailed
+from state.keyless import KEYLESS
 from state.target import Target, started_by
 from state.traffic import GENERATIONS, LOAD, QUIZ, Order
 from tasks import argv
@@ -24,7 +25,7 @@ from tasks.properties import listeners_of, pids_of, properties, variables_of, wo
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import default_group
 from tasks.together import together
-from tasks.traffic import checkable_answers, contracts, generations, model_name
+from tasks.traffic import checkable_answers, contracts, generations, model_name, without_key
 
 PROBE_TIMEOUT_S = 25.0
 """A hung scheduler lets `/health` wait 20 s before it says so (seen with SGLang 0.5.17)."""
@@ -203,6 +204,7 @@ async def _traffic(endpoint: Endpoint, engine: Engine, model: str, target: Targe
     if lacking := next(filter(None, (endpoint.lacking_key(one["status"]) for one in found["answers"])), None):
         raise StepFailed("verify", lacking.sentence, hint=lacking.hint)
     further: tuple[tuple[str, Callable[[], Awaitable[list[dict[str, Any]]]]], ...] = (
+        (KEYLESS, lambda: without_key(endpoint, engine, target)),
         ("contracts", lambda: contracts(endpoint, engine, model, target.offers)),
         (GENERATIONS, lambda: generations(endpoint, engine, order, least_s)),
         (LOAD, lambda: measure(endpoint, engine, model, order, clock)),

@@ -102,7 +102,7 @@ async def refuse_other_key(host: Host, engine: Engine, running: Target, wanted: 
             raise PreflightRefused([f"engine.key_file: {lacking.sentence}{LIKEWISE}"], hint=lacking.hint)
 
 
-LIKEWISE = "; neither would the new start, which is told its key in the same way as the one that runs"
+LIKEWISE = ": the new start, which is told its key as the one that runs was, would answer likewise"
 
 
 async def measured(host: Host, engine: Engine, target: Target, order: Order, clock: Clock) -> Items:

@@ -16,8 +16,12 @@ HAND_OVER = "/etc/interlock/hand-over.key"
 
 WRONG = [
     # `engine.key_file`, what is said of it
-    pytest.param(NEXT_FILE, f"on serving does not take the API key in {NEXT_FILE} (HTTP 401): the new start", id="another"),
-    pytest.param(None, "on serving asks for an API key (HTTP 401), and `engine.key_file` names none: the new start", id="none"),
+    pytest.param(
+        NEXT_FILE, f"on serving does not take the API key in {NEXT_FILE} (HTTP 401): the new start", id="another"
+    ),
+    pytest.param(
+        None, "on serving asks for an API key (HTTP 401), and `engine.key_file` names none: the new start", id="none"
+    ),
 ]
 
 

@@ -140,6 +140,13 @@ class StandIn:
                     found[int(entry.name)] = (comm, argv)
         return found
 
+    def left(self, count: int) -> dict[int, tuple[str, str]]:
+        """`children` once no more than `count` are left: one that was killed takes its time to go on a busy machine."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found := self.children()) > count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return found
+
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()

@@ -6,8 +6,8 @@ import pytest
 
 from state.keyless import KEYLESS, METRIC, facts
 from state.rollout import Rollout
+from tests.flows.keyed import ENGINES, KEY, KEY_FILE, OPEN, ask_for_a_key, ending, keyed, merged, nowhere, put_keys
 from tests.flows.rehearsal import rehearsal
-from tests.flows.test_api_keys import ENGINES, KEY, KEY_FILE, OPEN, ask_for_a_key, ending, merged, nowhere, put_keys
 from tests.practice.virtual_time import in_virtual_time
 
 NAMED = {"engine": {"key_file": KEY_FILE}}
@@ -23,14 +23,7 @@ def verdict(ended: Rollout, judged: str) -> tuple[str, str]:
 def test_a_start_that_lost_its_key_is_taken_back(engine: Any) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine=engine) as stage:
-            await ask_for_a_key(stage)
-            first = await stage.roll_out(**merged(engine, key_file=KEY_FILE))
-            assert ending(first) == ("promoted", 0), first.concluded
-            assert verdict(first, "new:1") == (
-                "held",
-                "without the key it answers HTTP 401, as it did before",
-            )
+        async with keyed(engine) as stage:
             before = await stage.state()
             ended = await stage.roll_out(**NAMED)
             assert ending(ended) == ("rolled-back", 1), ended.concluded
@@ -41,6 +34,19 @@ def test_a_start_that_lost_its_key_is_taken_back(engine: Any) -> None:
             assert {v.outcome for v in ended.judged["old:1"].verdicts} - OPEN[engine] == {"held"}
             assert await stage.state() == before
             await nowhere(stage, KEY)
+
+    run()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_start_that_asks_for_its_key_as_before_is_proven(engine: Any) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        async with rehearsal(engine=engine) as stage:
+            await ask_for_a_key(stage)
+            ended = await stage.roll_out(**merged(engine, key_file=KEY_FILE))
+            assert ending(ended) == ("promoted", 0), ended.concluded
+            assert verdict(ended, "new:1") == ("held", "without the key it answers HTTP 401, as it did before")
 
     run()
 

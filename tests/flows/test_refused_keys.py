@@ -8,8 +8,8 @@ import pytest
 
 from flows import requests
 from flows.session import begin
+from tests.flows.keyed import ENGINES, KEY, KEY_FILE, NEXT_FILE, WAYS, ask_for_a_key, ending, keyed, merged, nowhere
 from tests.flows.rehearsal import Rehearsal, rehearsal
-from tests.flows.test_api_keys import ENGINES, KEY, KEY_FILE, NEXT_FILE, WAYS, ask_for_a_key, ending, merged, nowhere
 from tests.practice.virtual_time import in_virtual_time
 
 HAND_OVER = "/etc/interlock/hand-over.key"
@@ -38,10 +38,7 @@ def test_a_key_file_alone_that_became_wrong_is_refused_and_the_service_goes_on(
 ) -> None:
     @in_virtual_time
     async def run() -> None:
-        async with rehearsal(engine=engine) as stage:
-            await ask_for_a_key(stage)
-            first = await stage.roll_out(**merged(engine, key_file=KEY_FILE))
-            assert ending(first) == ("promoted", 0), first.concluded
+        async with keyed(engine) as stage:
             await refused(stage, described(engine, "anew", key_file=key_file), said)
 
     run()

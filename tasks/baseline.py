@@ -20,7 +20,7 @@ from tasks.properties import cursor_of
 from tasks.sequence import READ_TIMEOUT_S
 from tasks.service import processes
 from tasks.together import together
-from tasks.traffic import checkable_answers, generations, without_key
+from tasks.traffic import checkable_answers, generations, short_generation, without_key
 from tasks.verification import Items, Started, model_of, read_start
 
 GENERATION_TIMEOUT_S = 30.0
@@ -72,8 +72,7 @@ async def _asked(host: Host, engine: Engine, target: Target) -> tuple[Answer, bo
     """The answer to one generation, and whether it is a good one; then what is told afterwards from what it is now: the
     answers to the checkable questions, and to one who has no key."""
     async with Endpoint.of(host, target) as endpoint:
-        question = engine.generation("The quick brown fox", 8, exact=False)
-        answer = await endpoint.ask(question, timeout_s=GENERATION_TIMEOUT_S)
+        answer = await endpoint.ask(short_generation(engine), timeout_s=GENERATION_TIMEOUT_S)
         if lacking := endpoint.lacking_key(answer.status):
             raise PreflightRefused([f"{lacking.sentence}: no way back could be proven"], hint=lacking.hint)
         if not answer.ok or engine.reply(answer.body) is None:
@@ -95,9 +94,7 @@ async def refuse_other_key(host: Host, engine: Engine, running: Target, wanted: 
     if not told_the_same(running, unit.text, wanted):
         return
     async with Endpoint(host, running.endpoint, key_file=wanted.key_file) as endpoint:
-        answer = await endpoint.ask(
-            engine.generation("The quick brown fox", 8, exact=False), timeout_s=GENERATION_TIMEOUT_S
-        )
+        answer = await endpoint.ask(short_generation(engine), timeout_s=GENERATION_TIMEOUT_S)
         if lacking := endpoint.lacking_key(answer.status):
             raise PreflightRefused([f"engine.key_file: {lacking.sentence}{LIKEWISE}"], hint=lacking.hint)
 

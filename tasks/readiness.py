@@ -15,6 +15,7 @@ from tasks.boarding import SHORTEST_POLL_S, Boarding, Progress, follow, look_up,
 from tasks.endpoint import Answer, Clock, Endpoint
 from tasks.hosts.port import Host
 from tasks.observe import observe_unit
+from tasks.traffic import short_generation
 from tasks.verification import Started
 
 GENERATION_TIMEOUT_S = 30.0
@@ -112,14 +113,11 @@ async def soak(host: Host, engine: Engine, target: Target, started: Started, *, 
     if lost := await _lost(host, target, started):
         raise lost
     async with Endpoint.of(host, target) as endpoint:
-        answer = await endpoint.ask(engine.generation(PROMPT, 8, exact=False), timeout_s=GENERATION_TIMEOUT_S)
+        answer = await endpoint.ask(short_generation(engine), timeout_s=GENERATION_TIMEOUT_S)
     _refuse_locked_out("soak", endpoint, answer)
     if not _generates(engine, answer):
         why = answer.error or f"HTTP {answer.status}"
         raise StepFailed("soak", f"{target.endpoint} does not generate any more after {soak_s:g} s: {why}")
-
-
-PROMPT = "The quick brown fox"
 
 
 async def _generate(
@@ -133,7 +131,7 @@ async def _generate(
     generation_timeout_s: float,
 ) -> None:
     """Try a short generation until one comes back; a server that is ready but does not generate in time has failed."""
-    question = engine.generation(PROMPT, 8, exact=False)
+    question = short_generation(engine)
     async with Endpoint.of(host, target, clock) as endpoint:
         while True:
             knew = boarding.said_ready.is_set()
@@ -187,7 +185,7 @@ async def _again(
     """Generate once more after the engine's word; not at all without that word. What has ended is told by `_fail`."""
     if not await _says(boarding, looked_up):
         return
-    question = engine.generation(PROMPT, 8, exact=False)
+    question = short_generation(engine)
     try:
         async with Endpoint.of(host, target) as endpoint, asyncio.timeout(timeout_s):
             while True:

@@ -94,12 +94,17 @@ async def _probed(
     }
 
 
+def short_generation(engine: Engine) -> HttpQuestion:
+    """What tells that a service generates: a few tokens, at once."""
+    return engine.generation("The quick brown fox", 8, exact=False)
+
+
 async def without_key(endpoint: Endpoint, engine: Engine, target: Target) -> list[dict[str, Any]]:
     """What a short generation brings without the key of the target; nothing is asked where it has none."""
     if target.key_file is None:
         return []
     async with endpoint.without_key() as keyless:
-        got = await keyless.ask(engine.generation("The quick brown fox", 8, exact=False), timeout_s=ANSWER_TIMEOUT_S)
+        got = await keyless.ask(short_generation(engine), timeout_s=ANSWER_TIMEOUT_S)
     return [{"status": got.status, "error": got.error}]
 
 
